@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CloudError, type Instance } from "@kip/cloud";
+import { paths } from "@kip/k8s-client";
 import { ManualClock } from "@kip/testing";
 import { KipLife, KipWorld, pass } from "../testing/kip-life.ts";
 import type { CellStatus } from "../state/cell.ts";
@@ -101,6 +102,40 @@ describe("health of cells", () => {
     assert.equal(await has(world, first), true);
     await life.kill();
   });
+});
+
+describe("a cell that is to end while its agent is out of reach", () => {
+  const never = { "pod.elotl.co/healthcheck-healthy-timeout": "0" };
+  for (const [health, isCloudAsked, annotations] of [
+    ["status", false, {}],
+    ["no time limit", false, never],
+    ["cloudAPI", true, {}],
+  ] as const) {
+    it(`ends within a minute after its pod; ${health}`, async () => {
+      const { world, life, first } = await cut(isCloudAsked, annotations);
+      await passAsking(world, life, 1 / 6);
+      const pod = world.pods.get("p");
+      assert.ok(pod);
+      void life.provider.finish(pod, new AbortController().signal).catch(() => {}); // kip ends
+      await passAsking(world, life, 1);
+      assert.equal(await has(world, first), false);
+      await life.kill();
+    });
+
+    it(`ends within a minute after a user has deleted it; ${health}`, async () => {
+      const { world, life, first } = await cut(isCloudAsked, annotations);
+      await passAsking(world, life, 1 / 6);
+      const [cell] = world.api.cells.values();
+      assert.ok(cell);
+      const client = world.api.client(async (effect) => await effect());
+      await client.delete(paths.cells(cell.metadata.name), {});
+      await passAsking(world, life, 1);
+      assert.equal(await has(world, first), false);
+      await pass(world, 5000);
+      assert.deepEqual(world.agents.pods(), ["p"], "the pod runs elsewhere");
+      await life.kill();
+    });
+  }
 });
 
 /** A condition of the pod's last published status, as `status reason`. */

@@ -81,8 +81,11 @@ const outOfReachMs = 20_000;
  * as Kubernetes' `node-startup-grace-period`.
  */
 const firstContactMs = 60_000;
-/** Limit for saving the logs of a finished pod, over all attempts, milliseconds: its machine is to be ended within a minute. */
-const saveLogsMs = 45_000;
+/**
+ * Limit for saving the logs of a finished pod, over all attempts, and for reaching the agent of a cell that has to end,
+ * milliseconds: the machine is to be ended within a minute.
+ */
+const lastContactMs = 45_000;
 
 /** Makes the observation that the plan for a cell follows from. */
 export function observeCell(state: CellState, limits: CellLimits, nowMs: number): CellObservation {
@@ -121,7 +124,7 @@ export function observeCell(state: CellState, limits: CellLimits, nowMs: number)
 
 /** Milliseconds until each time limit changes the plan; 0 or less if it has passed, infinite if it does not apply. */
 export function cellTimes(state: CellState, limits: CellLimits, nowMs: number) {
-  const { renewAt, saveLogsSince, areLogsSaved } = state.agent;
+  const { renewAt, areLogsSaved, saveLogsSince = unreachableEndSince(state) } = state.agent;
   return {
     /** The agent needs fresh credentials. */
     renewalIn: renewAt === undefined ? Infinity : renewAt - nowMs,
@@ -129,7 +132,9 @@ export function cellTimes(state: CellState, limits: CellLimits, nowMs: number) {
     profilesIn: profilesIn(state, nowMs),
     /** The time limit for saving the logs. */
     logsOverdueIn:
-      saveLogsSince === undefined || areLogsSaved ? Infinity : saveLogsSince + saveLogsMs - nowMs,
+      saveLogsSince === undefined || areLogsSaved
+        ? Infinity
+        : saveLogsSince + lastContactMs - nowMs,
     overdueIn: overdueIn(state, limits, nowMs),
     unhealthyIn: unhealthyIn(state, limits, nowMs),
     /** The pod becomes not ready because its agent is out of reach, or ready again. */
@@ -155,9 +160,16 @@ function overdueIn(state: CellState, { drainLeewayMs }: CellLimits, now: number)
   const isRemoved = wanted.kind === "remove";
   // The limit also holds for an agent that does not answer, or connects again and again.
   const since = isRemoved ? removeSince : state.agent.stopSince;
-  if (since === undefined) return Infinity;
+  if (since === undefined) return (unreachableEndSince(state) ?? Infinity) + lastContactMs - now;
   const graceSeconds = isRemoved ? wanted.graceSeconds : stopGraceSeconds(state);
   return since + graceSeconds * 1000 + drainLeewayMs - now;
+}
+
+/** Since when the cell has had to end while its agent was out of reach; undefined if that is not the case. */
+function unreachableEndSince({ agent, cell }: CellState): number | undefined {
+  const { client, unreachableSince } = agent;
+  if (client || unreachableSince === undefined || cell.endSince === undefined) return undefined;
+  return Math.max(unreachableSince, cell.endSince);
 }
 
 /** Until the cell counts as lost, because its agent is out of reach. */

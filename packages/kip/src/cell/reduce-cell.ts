@@ -223,10 +223,18 @@ export function reduceCell(state: CellState, change: CellChange, now: Moment): C
     change: CellChange,
     nowMs: number,
   ) => CellState;
-  const next = reduce(state, change, now.monotonicMs);
+  const next = withEndSince(reduce(state, change, now.monotonicMs), now.monotonicMs);
   if (next === state || change.kind === "publishAgain") return next;
   const shown = withStatus(progress.has(change.kind) ? forgetReported(next) : next, now);
   return withConditions(state, shown, now);
+}
+
+/** Notes since when the cell has to end because its pod has ended, or because its deletion was requested. */
+function withEndSince(state: CellState, nowMs: number): CellState {
+  const { cell, end } = state;
+  const mustEnd = end.isPodFinished || cell.isDeleted || cell.status.phase === "Draining";
+  if (!cell.object || !mustEnd || cell.endSince !== undefined) return state;
+  return { ...state, cell: { ...cell, endSince: nowMs } };
 }
 
 /**

@@ -43,6 +43,8 @@ export interface CellPart {
   readonly startMs: Partial<Readonly<Record<StartPhase, number>>>;
   /** When the pod was first dispatched to it. */
   readonly dispatchedAt?: number | undefined;
+  /** Since when it has to end, other than because its pod is removed. */
+  readonly endSince?: number | undefined;
   /** Since when it is only kept until the API has the pod's end. */
   readonly endAwaitedSince?: number | undefined;
 }
