@@ -91,6 +91,7 @@ const stories: fc.Arbitrary<Story> = fc.record(
       lagMs: fc.constantFrom(0, 3000),
       callMs: fc.constantFrom(0, 300, 3000),
       replicas: fc.constantFrom(1, 1, 2),
+      isCloudAsked: fc.boolean(),
     }),
     operations: fc.array(operations, { minLength: storyLength, maxLength: storyLength }),
   },

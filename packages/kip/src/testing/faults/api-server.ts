@@ -32,6 +32,8 @@ interface Change {
   readonly resource: string;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   readonly object: StoredObject;
+  /** The version before. Undefined for a new object. */
+  readonly before: StoredObject | undefined;
 }
 
 interface Watch {
@@ -276,8 +278,9 @@ export class ApiServer {
     const resourceVersion = String(++this.#version);
     const stored = { ...object, metadata: { ...object.metadata, resourceVersion } };
     const all = this.#objects.get(resource) ?? new Map<string, StoredObject>();
+    const before = all.get(keyOfObject(stored));
     this.#objects.set(resource, all.set(keyOfObject(stored), stored));
-    this.#changed({ version: this.#version, resource, type, object: stored });
+    this.#changed({ version: this.#version, resource, type, object: stored, before });
     return stored;
   }
 
@@ -285,7 +288,8 @@ export class ApiServer {
     this.#objects.get(resource)?.delete(keyOfObject(object));
     const resourceVersion = String(++this.#version);
     const removed = { ...object, metadata: { ...object.metadata, resourceVersion } };
-    this.#changed({ version: this.#version, resource, type: "DELETED", object: removed });
+    const change = { version: this.#version, resource, object: removed, before: object };
+    this.#changed({ ...change, type: "DELETED" });
     return removed;
   }
 
@@ -362,9 +366,14 @@ function check({ metadata }: StoredObject, { uid, resourceVersion }: Preconditio
   if (isOther || isOlder) throw new K8sError("K8S_CONFLICT", metadata.name, { httpStatus: 409 });
 }
 
+/** An object that begins or ceases to match counts as added or deleted. */
 function tell({ resource, matches, body }: Watch, change: Change): void {
-  if (change.resource !== resource || !matches(change.object)) return;
-  body.write(`${JSON.stringify({ type: change.type, object: change.object })}\n`);
+  const { type, object, before } = change;
+  const was = before !== undefined && matches(before);
+  const is = type !== "DELETED" && matches(object);
+  if (change.resource !== resource || (!was && !is)) return;
+  const told = !is ? "DELETED" : was ? "MODIFIED" : "ADDED";
+  body.write(`${JSON.stringify({ type: told, object })}\n`);
 }
 
 function uidOf(number: number): string {

@@ -29,6 +29,8 @@ export interface WorldOptions {
   readonly callMs: number;
   /** Number of kips, of which one at a time works. */
   readonly replicas: number;
+  /** Whether cells count as running if the cloud says so. @default false */
+  readonly isCloudAsked?: boolean;
   /** The quota of the cloud. @default none */
   readonly maxInstances?: number;
 }
@@ -96,7 +98,10 @@ export class FaultWorld implements ProcessWorld {
   /** Since when instances have had no Cell, by ID. */
   readonly #orphanSince = new Map<string, number>();
 
-  constructor(clock: MovableClock, { seed, lagMs, callMs, replicas, maxInstances }: WorldOptions) {
+  constructor(
+    clock: MovableClock,
+    { seed, lagMs, callMs, replicas, isCloudAsked = false, maxInstances }: WorldOptions,
+  ) {
     this.clock = clock;
     this.api = new ApiServer(clock);
     this.machines = new Machines({
@@ -121,6 +126,7 @@ export class FaultWorld implements ProcessWorld {
     this.#owner = this.cloud.open({ owner: "kip" });
     this.quotas = new Quotas(this.#owner);
     this.isReplicated = replicas > 1;
+    this.isCloudAsked = isCloudAsked;
     for (let index = 0; index < replicas; index++)
       this.#replicas.push({ process: new KipProcess(this), restartAtMs: undefined });
   }
@@ -128,6 +134,7 @@ export class FaultWorld implements ProcessWorld {
   // The environment of a process of kip
 
   readonly isReplicated: boolean;
+  readonly isCloudAsked: boolean;
 
   readonly openDriver = (): CloudDriver =>
     this.quotas.keptBy(this.#stopped.seenBy(this.cloud.open({ owner: "kip" })));

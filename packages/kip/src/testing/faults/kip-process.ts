@@ -23,6 +23,8 @@ export interface ProcessWorld extends GateWorld {
   readonly standby: () => number;
   /** Whether there are several kips, which take turns by a Lease. */
   readonly isReplicated: boolean;
+  /** Whether cells count as running if the cloud says so. */
+  readonly isCloudAsked: boolean;
 }
 
 /** One process of kip: everything except the command line, the kubelet's port and the cluster's network. */
@@ -46,7 +48,7 @@ export class KipProcess {
 
   /** Call this when the configuration has changed. */
   reconfigure(): void {
-    void this.#kip?.reconfigure(configOf(this.#world.standby())).catch(() => {}); // the cloud did not respond
+    void this.#kip?.reconfigure(configOf(this.#world)).catch(() => {}); // the cloud did not respond
   }
 
   /** Ends like on SIGTERM. */
@@ -82,11 +84,12 @@ export class KipProcess {
     const { machines, standby } = this.#world;
     const { clock } = this.gate;
     const began = standby();
+    const config = configOf(this.#world);
     const common = { client, nodeName, clock, logger: silentLogger, signal };
     await using kip = await startKip({
       ...common,
       driver,
-      config: configOf(began),
+      config,
       controllerID: "kip",
       nodeIps: ["192.0.2.1"],
       clusterDns: [],
@@ -116,14 +119,15 @@ export class KipProcess {
   }
 }
 
-function configOf(standby: number): ProviderConfig {
-  const pool = { instanceType: "sim.1", count: standby };
+function configOf({ standby, isCloudAsked }: ProcessWorld): ProviderConfig {
+  const pool = { instanceType: "sim.1", count: standby() };
   return decodeProviderConfig({
     cloud: { local: {} },
     cells: {
       bootImageSpec: { name: "cell" },
       defaultInstanceType: "sim.1",
-      standbyCells: standby > 0 ? [pool] : [],
+      standbyCells: standby() > 0 ? [pool] : [],
+      ...(isCloudAsked && { healthcheck: { cloudAPI: { interval: 15, healthyTimeout: 60 } } }),
     },
     kubelet: { cpu: "1000", memory: "4Ti", pods: 1000 },
   });

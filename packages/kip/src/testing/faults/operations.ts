@@ -1,5 +1,6 @@
 import { ignoreNotFound, paths } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
+import { nodeLabel } from "../../state/cell.ts";
 import { byAnotherClient } from "./api-server.ts";
 import type { CallFault, Death, Target } from "./gate.ts";
 import type { FaultWorld, PodWish } from "./fault-world.ts";
@@ -38,6 +39,8 @@ export type Operation =
   | { readonly kind: "deleteCell"; readonly index: number; readonly isForced: boolean }
   /** Another client removes kip's finalizer from a Cell. */
   | { readonly kind: "stripCell"; readonly index: number }
+  /** Another client removes a Cell's labels. */
+  | { readonly kind: "unlabelCell"; readonly index: number }
   /** Another client keeps a pod or a Cell by a finalizer, or releases all of them. */
   | { readonly kind: "hold"; readonly index: number }
   | { readonly kind: "release" }
@@ -128,6 +131,13 @@ const doers: Doers = {
       { metadata: { finalizers: [] } },
       "merge",
     );
+  },
+  unlabelCell: async (world, { index: at }) => {
+    const { metadata } = world.api.cells()[at] ?? {};
+    if (!metadata) return;
+    world.touch(metadata.uid);
+    const change = { metadata: { labels: { [nodeLabel]: null } } };
+    await world.api.client.patch(paths.cells(metadata.name), change, "merge");
   },
   hold: async ({ api }, { index: at }) => {
     const object = api.stored()[at];
