@@ -79,6 +79,7 @@ async function openParts(options: MeasuredOptions): Promise<OpenedParts> {
   const { client, namespace = "kip-system", clock } = options;
   const store = new CellStore(client);
   await store.ensureCrd(options.signal);
+  await store.restoreLabels(options.nodeName);
   const identities = await CellIdentities.open({
     client,
     namespace,

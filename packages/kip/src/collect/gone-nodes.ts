@@ -72,6 +72,8 @@ export class GoneNodes {
    * @throws {K8sError} if the API does not respond
    */
   async look(signal: AbortSignal): Promise<void> {
+    const { client, nodeName } = this.#options;
+    await new CellStore(client).restoreLabels(nodeName);
     const nodes = new Set((await this.#foreignCells()).map(({ spec }) => spec.nodeName));
     for (const known of this.#silences.keys()) if (!nodes.has(known)) this.#silences.delete(known);
     for (const node of nodes) {

@@ -13,6 +13,7 @@ import {
   cellFinalizer,
   cellName,
   isStandby,
+  nodeLabel,
   type Cell,
   type CellClaim,
   type CellSpec,
@@ -254,6 +255,20 @@ export class CellStore {
     } catch (error) {
       if (isNotFound(error)) return undefined;
       throw error;
+    }
+  }
+
+  /**
+   * Labels the node's Cells again that another client has taken the label from. Without it, kip does not see them, and their
+   * machines would never be ended.
+   */
+  async restoreLabels(nodeName: string): Promise<void> {
+    const others = await this.list(`${nodeLabel}!=${nodeName}`);
+    const labels = { [nodeLabel]: nodeName };
+    for (const { metadata, spec } of others) {
+      if (spec.nodeName !== nodeName) continue;
+      const change = { metadata: { uid: metadata.uid, labels } };
+      await ignoreNotFound(this.#client.patch(paths.cells(metadata.name), change, "merge"));
     }
   }
 
