@@ -1,0 +1,201 @@
+import { silentLogger, untilAborted } from "@kip/base";
+import { CloudError, type CloudDriver, type LaunchRequest } from "@kip/cloud";
+import {
+  createSimulatedCloud,
+  type SimulatedCloud,
+  type SimulatedCloudOptions,
+} from "@kip/cloud/simulated";
+import { podWith } from "@kip/k8s-types/testing";
+import { ManualClock } from "@kip/testing";
+import { noTracer } from "@kip/virtual-kubelet/telemetry";
+import { CellWorker } from "../cell/cell-worker.ts";
+import { createCellSteps } from "../cell/steps/cell-steps.ts";
+import type { CellTools } from "../cell/steps/step-context.ts";
+import { CellChooser } from "../selection/cell-chooser.ts";
+import { cellName, type Cell, type CellSpec } from "../state/cell.ts";
+import { settle } from "./kip-life.ts";
+
+/** When to kill kip: at this call of the API or the cloud, before or after its effect. */
+interface LaunchDeath {
+  readonly atCall: number;
+  readonly isBefore: boolean;
+}
+
+/** The API and the simulated cloud, which survive kills of kip. */
+export class LaunchWorld {
+  readonly clock = new ManualClock();
+  readonly cloud: SimulatedCloud;
+  readonly cells = new Map<string, Cell>();
+  /** Maximum number of instances that ran at the same time. */
+  most = 0;
+  /** Launch types whose quota is full. */
+  refuses: RegExp | undefined;
+  /** UID of a pod whose launches get no answer. */
+  stuck: string | undefined;
+  /** Resolves when Cells can be removed. */
+  removable: Promise<void> | undefined;
+  /** How often a Cell was created. */
+  created = 0;
+  #uids = 0;
+
+  constructor(options: SimulatedCloudOptions = {}) {
+    this.cloud = createSimulatedCloud({ ...options, clock: this.clock });
+  }
+
+  async count(cloud: CloudDriver): Promise<void> {
+    this.most = Math.max(this.most, (await cloud.list()).length);
+  }
+
+  create(spec: CellSpec): Cell {
+    this.created += 1;
+    const name = cellName(spec.podRef.uid, spec.attempt);
+    const metadata = { name, uid: `${name}-${++this.#uids}` };
+    const written = { apiVersion: "kip.elotl.co/v1beta1", kind: "Cell", metadata, spec } as const;
+    const cell = this.cells.get(name) ?? written;
+    this.cells.set(name, cell);
+    return cell;
+  }
+}
+
+/** One process of kip, with real workers, steps and chooser. Its cells have no agents. */
+export class LaunchLife {
+  readonly #world: LaunchWorld;
+  readonly #death: LaunchDeath | undefined;
+  readonly #steps: ReturnType<typeof createCellSteps>;
+  readonly events: string[] = [];
+  readonly #workers = new Map<string, CellWorker>();
+  #calls = 0;
+  #isDead = false;
+
+  constructor(world: LaunchWorld, death?: LaunchDeath) {
+    this.#world = world;
+    this.#death = death;
+    const { cells, clock } = world;
+    const driver = this.#mortal(world.cloud.open({ owner: "kip" }));
+    const tools = {
+      driver,
+      store: {
+        create: (spec: CellSpec) => this.#call(async () => world.create(spec)),
+        writeStatus: async () => {},
+        markDeleted: async () => {},
+        remove: ({ metadata }: Cell) =>
+          this.#call(async () => {
+            await world.removable;
+            cells.delete(metadata.name);
+          }),
+      },
+      chooser: new CellChooser(driver, () => ({
+        nodeName: "kip",
+        controllerID: "kip",
+        defaultInstanceType: undefined,
+        defaultVolumeBytes: 2 ** 30,
+        imageSpec: { name: "cell" },
+        privateIPOnly: true,
+      })),
+      identities: { issueForCell: async () => ({ identity: {}, expires: new Date(0) }) },
+      clusterID: "kip",
+      knownImages: { imagesOf: () => undefined },
+      onEvent: (podUid: string, reason: string) => this.events.push(`${podUid} ${reason}`),
+      onProblem: (podUid: string, reason: string) => this.events.push(`${podUid} ${reason}`),
+      settings: () => ({ registries: [] }),
+      clock,
+      tracer: noTracer,
+      logger: silentLogger,
+    };
+    const real = createCellSteps(tools as unknown as CellTools); // the methods that are called
+    const connect = async (): Promise<never> => await new Promise(() => {});
+    this.#steps = { ...real, executors: { ...real.executors, connect } };
+  }
+
+  get isDead(): boolean {
+    return this.#isDead;
+  }
+
+  /** Runs a pod that requests this much CPU. */
+  run(uid: string, { cpu = "100m", age = 0, annotations = {} } = {}): CellWorker {
+    const { clock, cells } = this.#world;
+    const worker = new CellWorker({
+      podRef: { namespace: "default", name: uid, uid },
+      nodeIp: "192.0.2.1",
+      steps: this.#steps,
+      limits: { bootMs: 1e9, unreachableLimitMs: 1e9, drainLeewayMs: 1000 },
+      clock,
+      logger: silentLogger,
+      onChange: () => {},
+      onReport: () => {},
+      onEvent: (_type, reason) => this.events.push(`${uid} waits: ${reason}`),
+    });
+    this.#workers.set(uid, worker);
+    worker.cellSeen([...cells.values()].find(({ spec }) => spec.podRef.uid === uid));
+    const creationTimestamp = new Date(Date.UTC(2026, 0, 1) - age * 1000).toISOString();
+    const containers = [{ name: "main", resources: { requests: { cpu } } }];
+    const pod = podWith({
+      metadata: { uid, annotations, creationTimestamp },
+      spec: { containers },
+    });
+    const maps = { env: new Map(), lateEnv: new Map(), files: new Map() };
+    worker.apply({ pod, ...maps, pullSecrets: [] });
+    return worker;
+  }
+
+  async kill(): Promise<void> {
+    this.#isDead = true;
+    for (const worker of this.#workers.values()) void worker.stop();
+    await settle();
+  }
+
+  /** Types of each pod's instances, and what each pod is waiting for. */
+  async machines(): Promise<readonly string[]> {
+    const instances = await this.#world.cloud.open({ owner: "kip" }).list();
+    return instances
+      .map(({ tags, instanceType }) => `${tags["kip-pod-uid"]} ${instanceType}`)
+      .sort();
+  }
+
+  why(uid: string): string | undefined {
+    return this.#workers.get(uid)?.state.wait.reason?.message;
+  }
+
+  #mortal(driver: CloudDriver): CloudDriver {
+    return new Proxy(driver, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== "function") return value;
+        return (...args: readonly unknown[]) =>
+          this.#call(async () => {
+            const [request] = args as readonly Partial<LaunchRequest>[];
+            if (name === "launch" && this.#world.refuses?.test(request?.launchType ?? "") === true)
+              throw new CloudError("CLOUD_QUOTA", `Too many machines ${request?.launchType}`);
+            if (
+              name === "launch" &&
+              this.#world.stuck !== undefined &&
+              request?.tags?.["kip-pod-uid"] === this.#world.stuck
+            )
+              await untilAborted(new Promise(() => {}), args[1] as AbortSignal);
+            try {
+              const result: unknown = await Reflect.apply(value, target, args);
+              return result;
+            } finally {
+              if (name === "launch") await this.#world.count(target);
+            }
+          });
+      },
+    });
+  }
+
+  /** A dead process gets no response. */
+  async #call<T>(effect: () => Promise<T>): Promise<T> {
+    const isLast = ++this.#calls === this.#death?.atCall;
+    if (isLast && this.#death?.isBefore) this.#isDead = true;
+    if (this.#isDead) return await new Promise(() => {});
+    const outcome = await effect().then(
+      (value) => () => value,
+      (error: unknown) => () => {
+        throw error;
+      },
+    );
+    if (isLast) this.#isDead = true;
+    if (this.#isDead) return await new Promise(() => {});
+    return outcome();
+  }
+}
