@@ -116,7 +116,7 @@ const uselessOptions: readonly Option[] = [
     flag: "namespace",
     type: "string",
     hasNoEffect: true,
-    help: "a node has the pods of all namespaces, as in the original",
+    help: "the node runs the pods of all namespaces that are bound to it. Keep others off with its taint",
   },
   {
     flag: "enable-node-lease",

@@ -51,7 +51,7 @@ describe("withKlogNames()", () => {
   it("say in a sentence that they have no effect where they have none", () => {
     assert.deepEqual(uselessOptions(table, read("--klog.log_dir=/x")), []);
     assert.deepEqual(uselessOptions(table, read("--vmodule=pod*=4", "--namespace=a")), [
-      "--namespace is deprecated and has no effect: a node has the pods of all namespaces, as in the original",
+      "--namespace is deprecated and has no effect: the node runs the pods of all namespaces that are bound to it. Keep others off with its taint",
       "--klog.vmodule is deprecated and has no effect: there are no Go files whose verbosity could differ. Use --klog.v",
     ]);
   });
