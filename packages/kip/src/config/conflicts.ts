@@ -8,6 +8,15 @@ export function conflicts(document: ProviderDocument): readonly KeyNote[] {
   return checks.flatMap((check) => check(document));
 }
 
+/** Notices on keys that the configured cloud does not have. */
+export function withoutEffect({ cloud, cells = {} }: ProviderDocument): readonly KeyNote[] {
+  if (!cloud?.local) return [];
+  const names = ["extraCIDRs", "extraSecurityGroups", "defaultIAMPermissions"] as const;
+  return names
+    .filter((name) => cells[name] !== undefined)
+    .map((name) => note(["cells", name], "it has no effect with cloud.local, but with cloud.aws"));
+}
+
 type Check = (document: ProviderDocument) => readonly KeyNote[];
 
 const oneCloud: Check = ({ cloud }) => {
@@ -31,16 +40,26 @@ const awsTls: Check = ({ cloud }) => {
   return [note(["cloud", "aws", "insecureTLSSkipVerify"], message)];
 };
 
-const awsImageKeys: readonly string[] = [
-  "imageIDs",
-  "owners",
-  "executableUsers",
-  "filters",
-  "name",
-];
+const awsSubnets: Check = ({ cloud }) => {
+  const { subnetID, subnetIDs } = cloud?.aws ?? {};
+  if (subnetID === undefined || subnetIDs === undefined) return [];
+  const remedy = "Write all subnets in cloud.aws.subnetIDs";
+  return [note(["cloud", "aws", "subnetID"], "cloud.aws.subnetIDs is given, too", remedy)];
+};
 
-const awsImages: Check = ({ cloud, cells }) => {
-  if (!cloud?.aws) return [];
+/** The keys of an image, by cloud. */
+const imageKeys = {
+  aws: {
+    of: "images of AWS",
+    keys: ["imageIDs", "owners", "executableUsers", "filters", "name"],
+  },
+  local: { of: "images of the local cloud", keys: ["id", "name"] },
+} as const;
+
+const images: Check = ({ cloud, cells }) => {
+  const { of, keys } = (cloud?.aws && imageKeys.aws) ?? (cloud?.local && imageKeys.local) ?? {};
+  if (!keys) return [];
+  const known: readonly string[] = keys;
   const specs: readonly (readonly [KeyPath, Readonly<Record<string, string>>])[] = [
     [["cells", "bootImageSpec"], cells?.bootImageSpec ?? {}],
     ...Object.entries(cells?.bootImages ?? {}).map(
@@ -49,10 +68,8 @@ const awsImages: Check = ({ cloud, cells }) => {
   ];
   return specs.flatMap(([path, spec]) =>
     Object.keys(spec)
-      .filter((key) => !awsImageKeys.includes(key))
-      .map((key) =>
-        note([...path, key], "images of AWS have no such key", `Use ${awsImageKeys.join(", ")}`),
-      ),
+      .filter((key) => !known.includes(key))
+      .map((key) => note([...path, key], `${of} have no such key`, `Use ${known.join(", ")}`)),
   );
 };
 
@@ -218,7 +235,8 @@ const checks: readonly Check[] = [
   oneCloud,
   awsKeyPair,
   awsTls,
-  awsImages,
+  awsSubnets,
+  images,
   gceCredentials,
   azureNetwork,
   healthcheck,

@@ -248,6 +248,14 @@ describe("decodeProviderConfig()", () => {
       ],
     ],
     [
+      { cloud: { aws: { subnetID: "subnet-1", subnetIDs: ["subnet-2"] } } },
+      ["cloud.aws.subnetID: cloud.aws.subnetIDs is given, too"],
+    ],
+    [
+      { cells: { bootImageSpec: { owners: "self" } } },
+      ["cells.bootImageSpec.owners: images of the local cloud have no such key"],
+    ],
+    [
       {
         cloud: { aws: {} },
         cells: {
@@ -300,6 +308,38 @@ describe("decodeProviderConfig()", () => {
     it(`finds what does not go together in ${JSON.stringify(content)}`, () => {
       assert.deepEqual(problemsOf({ cloud: { local: {} }, ...content }), problems);
     });
+
+  it("takes what the original's own files have without quotes, and no other number", () => {
+    const cells = {
+      bootImageSpec: { owners: 689_494_258_501, filters: "name=elotl-kip-*" },
+      itzo: { url: "s3://bucket", version: 532 },
+      cellConfig: { "itzoFlag-use-anka": true },
+    };
+    const { bootImageSpec } = decodeProviderConfig({ cloud: { aws: {} }, cells });
+    assert.deepEqual(bootImageSpec, { owners: "689494258501", filters: "name=elotl-kip-*" });
+    // Of 012345678901, YAML says the first. Quotes keep the zero.
+    for (const owners of [12_345_678_901, 1.5, true])
+      assert.equal(
+        problemsOf({ cloud: { aws: {} }, cells: { bootImageSpec: { owners } } }).length,
+        1,
+      );
+  });
+
+  it("refuses settings of the local cloud with which it does not start", () => {
+    for (const settings of [
+      { namespace: "n".repeat(12) },
+      { namespace: "a/b" },
+      { stateDir: "cells" },
+      { imagesDir: "images" },
+      { templatesDir: "templates" },
+      { range: "10.0.0.0/23" },
+      { range: "fd00::/64" },
+      { ipv6Range: "10.0.0.0/16" },
+      { ipv6Range: "fd00::/101" },
+      { nodePortAddresses: ["::1"] },
+    ])
+      assert.equal(problemsOf(local(settings)).length, 1, JSON.stringify(settings));
+  });
 
   it("takes regions that the original refused", () => {
     for (const region of ["us-gov-west-1", "cn-north-1", "us-isob-east-1", "eusc-de-east-1"])
@@ -369,6 +409,21 @@ describe("checkProviderConfig()", () => {
       ["etcd", "cells.itzo"],
     );
     for (const { message } of notices) assert.match(message, /^it has no effect: /);
+  });
+
+  it("says which settings the local cloud does not have", () => {
+    const cells = {
+      extraCIDRs: ["10.0.0.0/8"],
+      extraSecurityGroups: ["sg-1"],
+      defaultIAMPermissions: "web",
+    };
+    const noticesOf = (cloud: object): readonly string[] =>
+      checkProviderConfig({ cloud, cells }).notices.map(({ path }) => pathText(path));
+    assert.deepEqual(
+      noticesOf({ local: {} }),
+      Object.keys(cells).map((name) => `cells.${name}`),
+    );
+    assert.deepEqual(noticesOf({ aws: {} }), []);
   });
 
   it("counts FILL_IN as blank, with a notice", () => {

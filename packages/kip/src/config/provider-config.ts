@@ -4,7 +4,7 @@ import { ProviderError } from "../errors.ts";
 import type { ExtendedResources } from "../selection/extended-resources.ts";
 import type { StandbyPool } from "../selection/standby-spec.ts";
 import type { CellCloudInit } from "./cell-cloud-init.ts";
-import { conflicts } from "./conflicts.ts";
+import { conflicts, withoutEffect } from "./conflicts.ts";
 import { imageSettings, registrySettings } from "./image-settings.ts";
 import type { cloudKeys } from "./keys/cloud-keys.ts";
 import type { Read } from "./keys/key.ts";
@@ -97,7 +97,7 @@ export function checkProviderConfig(content: unknown): CheckedConfig {
   );
   const problems = [...notes.problems, ...together];
   const config = problems.length === 0 ? toConfig(document) : undefined;
-  return { config, problems, notices: notes.notices };
+  return { config, problems, notices: [...notes.notices, ...withoutEffect(document)] };
 }
 
 /**

@@ -1,9 +1,11 @@
 import { list, map, section, value } from "./key.ts";
 import {
+  anything,
   cachePath,
   cidr,
   dnsLabel,
   flag,
+  imageProperty,
   instanceProfile,
   instanceType,
   integer,
@@ -13,7 +15,6 @@ import {
   seconds,
   sizeFrom,
   text,
-  url,
 } from "./kinds.ts";
 
 const standbyCell = section(
@@ -73,7 +74,7 @@ const cellConfig = section(
     }),
   },
   {
-    others: value(text, {
+    others: value(anything, {
       replacedBy: "the agent takes its settings from kip, not from a file on the cell",
     }),
   },
@@ -82,11 +83,11 @@ const cellConfig = section(
 /** The section `cells`. */
 export const cellKeys = section(
   {
-    bootImageSpec: map(value(text), {
+    bootImageSpec: map(value(imageProperty), {
       meaning: "image that cells boot. On the local cloud, the key is `id`",
       fallback: "newest image",
     }),
-    bootImages: map(map(value(text)), {
+    bootImages: map(map(value(imageProperty)), {
       meaning:
         "further images by name, each with the keys of `bootImageSpec`. Pods choose among these with `pod.elotl.co/boot-image`, and cannot choose others",
     }),
@@ -118,7 +119,7 @@ export const cellKeys = section(
         "a [cloud-config](cloud-init.md) that each cell applies before its pod starts. The path is relative to the folder of `provider.yaml`",
     }),
     itzo: section(
-      { version: value(text), url: value(url) },
+      { version: value(anything), url: value(anything) },
       { replacedBy: "the agent is part of the cell image, `cells.bootImageSpec`" },
     ),
     extraCIDRs: list(value(cidr), {

@@ -3,8 +3,10 @@ import {
   absolutePath,
   address,
   cidr,
+  cidrOf,
   flag,
   integer,
+  ipv4Address,
   oneOf,
   secretText,
   text,
@@ -12,19 +14,32 @@ import {
   url,
 } from "./kinds.ts";
 
+/** It is part of the names of devices, which have at most 15 characters. */
+const namespace = textWhich(
+  "a name of 1 to 11 lower-case letters, digits and dashes, with a letter first",
+  (name) => /^[a-z][a-z0-9-]{0,10}$/.test(name),
+  "kip",
+);
+
 const local = section(
   {
-    stateDir: value(text, {
+    stateDir: value(absolutePath, {
       meaning: "folder for the state of the machines",
       fallback: "`/var/lib/kip/cells`",
     }),
-    imagesDir: value(text, {
+    imagesDir: value(absolutePath, {
       meaning: "folder of cell images",
       fallback: "`/var/cache/kip/images`",
     }),
-    namespace: value(text, { meaning: "network namespace of the machines", fallback: "`kip`" }),
-    range: value(cidr, { meaning: "IPv4 range of cells and pods", fallback: "`198.18.0.0/15`" }),
-    ipv6Range: value(cidr, {
+    namespace: value(namespace, {
+      meaning: "network namespace of the machines",
+      fallback: "`kip`",
+    }),
+    range: value(cidrOf(4, 8, 22, "198.18.0.0/15"), {
+      meaning: "IPv4 range of cells and pods, /8 to /22",
+      fallback: "`198.18.0.0/15`",
+    }),
+    ipv6Range: value(cidrOf(6, 16, 100, "fd00:6b69:7000::/48"), {
       meaning:
         "range of further IPv6 addresses of cells and pods, /16 to /100. See [networking](networking.md#ipv6)",
     }),
@@ -50,7 +65,7 @@ const local = section(
         "whether this computer reaches Services. Adds a route to these ranges, and rules in the namespace",
       fallback: "`false`",
     }),
-    nodePortAddresses: list(value(address), {
+    nodePortAddresses: list(value(ipv4Address), {
       meaning:
         "IPv4 addresses of this computer at which NodePorts answer while kip runs, in addition to its address in the range. `0.0.0.0` means all. `kip up` uses `127.0.0.1`",
     }),
@@ -60,7 +75,7 @@ const local = section(
         "with `false`, every cell boots instead of [starting as a copy](local-cloud.md#copies-instead-of-boots)",
       fallback: "`true`",
     }),
-    templatesDir: value(text, {
+    templatesDir: value(absolutePath, {
       meaning: "folder of templates",
       fallback: "`templates` in the state folder",
     }),

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { isIP } from "node:net";
+import { isIP, isIPv4 } from "node:net";
 import { isAbsolute } from "node:path";
 import { bytes, isCodedError, parseQuantity } from "@kip/base";
 import { sysctlPatternProblem } from "../../admission/sysctls.ts";
@@ -11,6 +11,28 @@ export const text: Kind<string> = {
   expected: "text",
   schema: { type: "string" },
   read: (value) => (typeof value === "string" ? value : undefined),
+};
+
+/** The value of a key that has no effect. Its form does not matter. */
+export const anything: Kind<string> = {
+  ...text,
+  expected: "anything",
+  schema: {},
+  read: String,
+};
+
+/**
+ * A property of an image. The ID of an account may be without quotes, as in the original's own files. YAML reads it as a number,
+ * which has lost zeros at the beginning.
+ */
+export const imageProperty: Kind<string> = {
+  ...text,
+  schema: { type: ["string", "integer"] },
+  read: (value) => {
+    if (typeof value !== "number") return text.read(value);
+    if (/^\d{12}$/.test(String(value))) return String(value);
+    return new Flaw(`text expected, found ${value}`, "Write it in quotes");
+  },
 };
 
 /** Text that messages do not quote. */
@@ -127,10 +149,25 @@ export const sysctlPattern: Kind<string> = {
 export const cidr: Kind<string> = textWhich("a range of addresses", isCidr, "10.0.0.0/16");
 
 export function isCidr(range: string): boolean {
-  const [, address = "", length = ""] = /^([^/]+)\/(\d{1,3})$/.exec(range) ?? [];
-  const family = isIP(address);
-  return family !== 0 && Number(length) <= (family === 4 ? 32 : 128);
+  return isCidrOf(range, 4, 0, 32) || isCidrOf(range, 6, 0, 128);
 }
+
+/** A range of one family, whose prefix length is within both limits. */
+export function cidrOf(family: 4 | 6, min: number, max: number, example: string): Kind<string> {
+  return textWhich(
+    `an IPv${family} range of /${min} to /${max}`,
+    (range) => isCidrOf(range, family, min, max),
+    example,
+  );
+}
+
+function isCidrOf(range: string, family: 4 | 6, min: number, max: number): boolean {
+  const [, base = "", length = ""] = /^([^/]+)\/(\d{1,3})$/.exec(range) ?? [];
+  return isIP(base) === family && Number(length) >= min && Number(length) <= max;
+}
+
+/** One IPv4 address. */
+export const ipv4Address: Kind<string> = textWhich("an IPv4 address", isIPv4);
 
 /** One address. */
 export const address: Kind<string> = textWhich("an IP address", (text) => isIP(text) !== 0);

@@ -2,7 +2,15 @@ import { cellKeys } from "./cell-keys.ts";
 import { cloudKeys } from "./cloud-keys.ts";
 import { imageKeys, registryKeys } from "./image-keys.ts";
 import { list, map, section, value } from "./key.ts";
-import { absolutePath, integer, quantity, sizeFrom, sysctlPattern, text } from "./kinds.ts";
+import {
+  absolutePath,
+  anything,
+  integer,
+  quantity,
+  sizeFrom,
+  sysctlPattern,
+  text,
+} from "./kinds.ts";
 
 /** The section `kubelet`. */
 const kubeletKeys = section(
@@ -63,17 +71,7 @@ export const providerKeys = section(
     etcd: section(
       {
         internal: section({ dataDir: value(text), configFile: value(text) }),
-        client: section(
-          {},
-          {
-            others: value({
-              ...text,
-              expected: "anything",
-              schema: {},
-              read: (any) => String(any),
-            }),
-          },
-        ),
+        client: section({}, { others: value(anything) }),
       },
       { replacedBy: "cells are Cell objects in the cluster's API, and there is no other store" },
     ),
