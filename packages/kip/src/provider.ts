@@ -276,6 +276,11 @@ export class KipProvider implements PodProvider {
     this.#callbacks?.nodeChanged();
   }
 
+  /** Starts cells again at once where that has failed: the configuration, which has changed, may have been the reason. */
+  retryStarts(): void {
+    for (const worker of this.#workers.values()) worker.retryStart();
+  }
+
   async podAllocatable(pod: Pod): Promise<Readonly<Record<string, string>>> {
     const { cells, chooser } = this.#options;
     const [cell] = cells.ofPod(pod.metadata.uid);

@@ -58,6 +58,7 @@ export async function startKip(given: StartKipOptions): Promise<RunningKip> {
       reconfigure: async (config) => {
         opened.settings.current = config;
         standby.reconfigured();
+        provider.retryStarts();
         const { nodeInfo } = opened.nodeFacts;
         const facts = await readNodeFacts({ ...options, config });
         // Keep the IDs of this start of kip.

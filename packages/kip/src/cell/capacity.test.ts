@@ -4,6 +4,64 @@ import * as fc from "fast-check";
 import { settle } from "../testing/kip-life.ts";
 import { LaunchLife, LaunchWorld } from "../testing/launch-life.ts";
 
+describe("a launch that can never succeed", () => {
+  const huge = { annotations: { "pod.elotl.co/volume-size": "99Ti" } };
+
+  it("is made with other values when the pod's annotation has been corrected", async () => {
+    const world = new LaunchWorld();
+    world.mostDiskBytes = 2 ** 40;
+    const life = new LaunchLife(world);
+    const worker = life.run("a", huge);
+    await settle();
+    assert.match(life.why("a") ?? "", /No disk is that large/);
+    assert.deepEqual(await life.machines(), []);
+    worker.apply(life.resolved("a", { annotations: { "pod.elotl.co/volume-size": "99Gi" } }));
+    await settle();
+    assert.deepEqual(await life.machines(), ["a sim.1"], life.why("a"));
+    assert.equal(world.cells.size, 1);
+    await life.kill();
+  });
+
+  it("is repeated with longer and longer pauses while nothing is corrected, with one Cell", async () => {
+    const world = new LaunchWorld();
+    world.mostDiskBytes = 2 ** 40;
+    const life = new LaunchLife(world);
+    const worker = life.run("a", huge);
+    for (const created of [1, 2]) {
+      for (let minute = 0; minute < 30; minute++) {
+        await world.clock.advance(60_000);
+        await settle();
+      }
+      assert.equal(world.created, created);
+      worker.apply(life.resolved("a", { annotations: { "pod.elotl.co/volume-size": "98Ti" } }));
+      await settle();
+    }
+    await life.kill();
+  });
+
+  it("is made again at once when the configuration has been corrected", async () => {
+    const world = new LaunchWorld();
+    world.image = "none";
+    const life = new LaunchLife(world);
+    const worker = life.run("a");
+    const pass = async (minutes: number): Promise<void> => {
+      for (let minute = 0; minute < minutes; minute++) {
+        await world.clock.advance(60_000);
+        await settle();
+      }
+    };
+    await pass(30);
+    assert.match(life.why("a") ?? "", /none/);
+    world.image = "cell";
+    await settle();
+    assert.deepEqual(await life.machines(), [], "the pause has grown to minutes");
+    worker.retryStart();
+    await settle();
+    assert.deepEqual(await life.machines(), ["a sim.1"]);
+    await life.kill();
+  });
+});
+
 describe("a cloud without capacity", () => {
   it("gives a pod the next best type at once, and remembers that for others", async () => {
     const world = new LaunchWorld();

@@ -207,6 +207,11 @@ export class CellWorker {
     this.#reconciler.apply({ kind: "agentLost" });
   }
 
+  /** Ends the pause after a failed start, because its cause may have been corrected. */
+  retryStart(): void {
+    for (const kind of ["createCell", "launch"] as const) this.#reconciler.tryNow(kind);
+  }
+
   /** Ends the worker and its connection; the cell and the pod stay as they are. */
   async stop(): Promise<void> {
     const stopped = this.#reconciler.stop();

@@ -31,6 +31,19 @@ export function haveSameExtras(a: Extras, b: Extras): boolean {
   );
 }
 
+/** Whether a cloud would get the same launch request for two machines. */
+export function isSameMachine(a: MachineSpec, b: MachineSpec): boolean {
+  return (
+    a.instanceType === b.instanceType &&
+    a.launchType === b.launchType &&
+    a.zone === b.zone &&
+    a.image === b.image &&
+    a.rootDiskBytes === b.rootDiskBytes &&
+    a.privateIPOnly === b.privateIPOnly &&
+    haveSameExtras(a, b)
+  );
+}
+
 function groupsOf({ securityGroups = [] }: Extras): readonly string[] {
   return [...securityGroups].sort();
 }

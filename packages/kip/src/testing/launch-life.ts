@@ -7,6 +7,7 @@ import {
 } from "@kip/cloud/simulated";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
+import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { noTracer } from "@kip/virtual-kubelet/telemetry";
 import { CellWorker } from "../cell/cell-worker.ts";
 import { createCellSteps } from "../cell/steps/cell-steps.ts";
@@ -30,6 +31,10 @@ export class LaunchWorld {
   most = 0;
   /** Launch types whose quota is full. */
   refuses: RegExp | undefined;
+  /** Largest disk of an instance, bytes. A launch with a larger one can never succeed. */
+  mostDiskBytes = Infinity;
+  /** Name of the cells' image. */
+  image = "cell";
   /** UID of a pod whose launches get no answer. */
   stuck: string | undefined;
   /** Resolves when Cells can be removed. */
@@ -55,6 +60,13 @@ export class LaunchWorld {
     this.cells.set(name, cell);
     return cell;
   }
+}
+
+interface AskedPod {
+  readonly cpu?: string;
+  /** Seconds since its creation. */
+  readonly age?: number;
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 /** One process of kip, with real workers, steps and chooser. Its cells have no agents. */
@@ -89,7 +101,7 @@ export class LaunchLife {
         controllerID: "kip",
         defaultInstanceType: undefined,
         defaultVolumeBytes: 2 ** 30,
-        imageSpec: { name: "cell" },
+        imageSpec: { name: world.image },
         privateIPOnly: true,
       })),
       identities: { issueForCell: async () => ({ identity: {}, expires: new Date(0) }) },
@@ -112,7 +124,7 @@ export class LaunchLife {
   }
 
   /** Runs a pod that requests this much CPU. */
-  run(uid: string, { cpu = "100m", age = 0, annotations = {} } = {}): CellWorker {
+  run(uid: string, asked: AskedPod = {}): CellWorker {
     const { clock, cells } = this.#world;
     const worker = new CellWorker({
       podRef: { namespace: "default", name: uid, uid },
@@ -127,6 +139,11 @@ export class LaunchLife {
     });
     this.#workers.set(uid, worker);
     worker.cellSeen([...cells.values()].find(({ spec }) => spec.podRef.uid === uid));
+    worker.apply(this.resolved(uid, asked));
+    return worker;
+  }
+
+  resolved(uid: string, { cpu = "100m", age = 0, annotations = {} }: AskedPod): ResolvedPod {
     const creationTimestamp = new Date(Date.UTC(2026, 0, 1) - age * 1000).toISOString();
     const containers = [{ name: "main", resources: { requests: { cpu } } }];
     const pod = podWith({
@@ -134,8 +151,7 @@ export class LaunchLife {
       spec: { containers },
     });
     const maps = { env: new Map(), lateEnv: new Map(), files: new Map() };
-    worker.apply({ pod, ...maps, pullSecrets: [] });
-    return worker;
+    return { pod, ...maps, pullSecrets: [] };
   }
 
   async kill(): Promise<void> {
@@ -172,6 +188,8 @@ export class LaunchLife {
               request?.tags?.["kip-pod-uid"] === this.#world.stuck
             )
               await untilAborted(new Promise(() => {}), args[1] as AbortSignal);
+            if (name === "launch" && (request?.rootDiskBytes ?? 0) > this.#world.mostDiskBytes)
+              throw new CloudError("CLOUD_INVALID_REQUEST", "No disk is that large");
             try {
               const result: unknown = await Reflect.apply(value, target, args);
               return result;

@@ -5,9 +5,10 @@ import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import { ProviderError } from "../../errors.ts";
-import type { CellSpec } from "../../state/cell.ts";
+import { isStandby, type CellSpec } from "../../state/cell.ts";
 import { grantedResources, withGrantedResources } from "../../selection/granted-resources.ts";
 import { covers, describeScope, type ShortScope } from "../../selection/shortages.ts";
+import { isSameMachine } from "../../selection/launch-extras.ts";
 import type { CellContext } from "../cell-step.ts";
 import { required, type CellTools } from "./step-context.ts";
 
@@ -58,6 +59,26 @@ export async function mayBeOnDemand({ chooser }: CellTools, pod: Pod): Promise<b
 export async function bestCell(tools: CellTools, context: CellContext): Promise<CellSpec> {
   const { pod } = required(context.state().pod.resolved, "the pod is not known");
   return await choose(tools, context, { pod, unavailable: [] });
+}
+
+/**
+ * Whether the pod would get another machine now than that of its Cell, because the pod or the configuration has changed since.
+ * False if it would get none.
+ */
+export async function isOutdated(tools: CellTools, context: CellContext): Promise<boolean> {
+  const { object } = context.state().cell;
+  const { resolved } = context.state().pod;
+  if (!object || isStandby(object) || !resolved) return false;
+  try {
+    const unavailable = await shortagesFor(tools, resolved.pod);
+    return !isSameMachine(
+      await choose(tools, context, { pod: resolved.pod, unavailable }),
+      object.spec,
+    );
+  } catch (error) {
+    if (isCodedError(error)) return false;
+    throw error;
+  }
 }
 
 async function choose(

@@ -9,7 +9,7 @@ import { wasClaimed, type CellState } from "../../state/cell-state.ts";
 import { isStandby, type CellStatus } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
-import { mayBeOnDemand, passTurn } from "./choose-cell.ts";
+import { isOutdated, mayBeOnDemand, passTurn } from "./choose-cell.ts";
 import { instanceTags } from "./instance-tags.ts";
 import { userData } from "./user-data.ts";
 
@@ -53,9 +53,13 @@ function mayAppear({ driver, clock }: CellTools, context: CellContext): boolean 
   return Math.abs(clock.now() - Date.parse(since ?? "")) < (driver.consistencyMs ?? 0);
 }
 
+/** Errors of a launch that may be due to the pod's annotations or the configuration. Nothing was started. */
+const mistakes = ["CLOUD_INVALID_REQUEST", "CLOUD_NOT_FOUND", "CLOUD_AUTH"] as const;
+
 /**
  * Asks the cloud for the instance. Repeating it finds the instance that was started. If the cloud has no capacity for it, that
- * is remembered for all pods, and the pod gets another Cell. If the cloud asks for fewer launches, waits its turn.
+ * is remembered for all pods, and the pod gets another Cell. It also does if its Cell has a mistake that was corrected since.
+ * If the cloud asks for fewer launches, waits its turn.
  */
 export async function launch(
   tools: CellTools,
@@ -71,6 +75,8 @@ export async function launch(
     if (CloudError.is(error, "CLOUD_NO_CAPACITY", "CLOUD_QUOTA"))
       return refused(tools, context, error);
     passTurn(tools, context, error);
+    if (CloudError.is(error, ...mistakes) && (await isOutdated(tools, context)))
+      return { kind: "refused" };
     change({ kind: "machine", state: "unknown" });
     throw error;
   }
