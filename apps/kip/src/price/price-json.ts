@@ -1,9 +1,9 @@
 import { hoursPerMonth, type Candidate, type Catalog } from "@kip/instance-types";
-import type { Price } from "./price-pods.ts";
+import type { Prices } from "./price-pods.ts";
 import { reasonsOf } from "./price-text.ts";
 
 /** Prices as JSON. Amounts are US dollars, thousandths of a CPU, and bytes. */
-export function priceJson(catalog: Catalog, prices: readonly Price[]): object {
+export function priceJson(catalog: Catalog, { priced: prices, unpriced }: Prices): object {
   const { cloud, region, pricesOf, priceFile, isSpotEstimated } = catalog;
   const total = prices.reduce(
     (sum, { pods, choice }) => sum + pods.replicas * choice.pricePerHour,
@@ -27,6 +27,14 @@ export function priceJson(catalog: Catalog, prices: readonly Price[]): object {
       runnerUp: price.runnerUp ? candidateJson(price.runnerUp) : null,
       why: reasonsOf(price),
     })),
+    ...(unpriced.length > 0 && {
+      unpriced: unpriced.map(({ pods: { kind, name, namespace }, error }) => ({
+        kind,
+        name,
+        ...(namespace !== undefined && { namespace }),
+        reason: error.message,
+      })),
+    }),
     total: { pricePerHour: total, pricePerMonth: total * hoursPerMonth },
   };
 }

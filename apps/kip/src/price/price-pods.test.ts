@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { openCatalog } from "@kip/instance-types";
-import { KipError } from "../errors.ts";
+import type { KipError } from "../errors.ts";
 import { pricedPods } from "./priced-document.ts";
 import { priceJson } from "./price-json.ts";
-import { pricePods } from "./price-pods.ts";
+import { pricePods, unpricedError } from "./price-pods.ts";
 import { priceText } from "./price-text.ts";
 
 const aws = openCatalog("aws", "us-east-1");
@@ -17,8 +17,12 @@ function pod(resources: object, more: { metadata?: object; spec?: object } = {})
   });
 }
 
+const priceOf = (pods: ReturnType<typeof pod>, defaultType?: string) =>
+  pricePods(pods, aws, defaultType).priced[0];
 const choiceOf = (...args: Parameters<typeof pod>): string | undefined =>
-  pricePods(pod(...args), aws, undefined)[0]?.choice.type.name;
+  priceOf(pod(...args))?.choice.type.name;
+const errorOf = (...args: Parameters<typeof pod>): KipError =>
+  unpricedError(pricePods(pod(...args), aws, undefined).unpriced) ?? assert.fail("it has a price");
 const selector = (nodeSelector: object) => ({ spec: { nodeSelector } });
 const annotations = (text: object) => ({ metadata: { annotations: text } });
 
@@ -43,37 +47,57 @@ describe("pricePods()", () => {
     assert.equal(choiceOf(gpu, selector({ "node.elotl.co/gpu-nvidia-l4": "" })), "g6.xlarge");
     assert.equal(choiceOf(gpu, selector({ "node.elotl.co/gpu-kind": "a10g" })), "g5.xlarge");
     assert.equal(choiceOf({ limits: { "amd.com/gpu": 1 } }), "g4ad.xlarge");
-    assert.equal(pricePods(pod({}), aws, "t3.micro")[0]?.choice.type.name, "t3.micro");
+    assert.equal(priceOf(pod({}), "t3.micro")?.choice.type.name, "t3.micro");
   });
 
   it("adds what a type that is named costs above its baseline", () => {
     const named = annotations({ "pod.elotl.co/instance-type": "t3.nano" });
-    const [found] = pricePods(pod({ requests: { cpu: "1100m" } }, named), aws, undefined);
+    const found = priceOf(pod({ requests: { cpu: "1100m" } }, named));
     assert.equal(found?.choice.pricePerHour.toFixed(4), "0.0552");
   });
 
   it("takes a small burstable type where the limit is high and the request low", () => {
-    const [burst] = pricePods(pod({ requests: { cpu: "100m" }, limits: { cpu: "2" } }), aws, "");
+    const burst = priceOf(pod({ requests: { cpu: "100m" }, limits: { cpu: "2" } }), "");
     assert.deepEqual([burst?.choice.type.name, burst?.choice.pricePerHour], ["t3a.nano", 0.0047]);
   });
 
   it("says which pod has no machine, and what to do", () => {
-    assert.throws(
-      () =>
-        choiceOf({ limits: { "nvidia.com/gpu": 1 } }, selector({ "node.elotl.co/gpu-t44": "" })),
-      (error) =>
-        KipError.is(error, "MANIFEST_INVALID") &&
-        /^Cannot price Pod "web" on aws us-east-1: .* GPUs on offer are .*t4 \(up to 4\)/.test(
-          error.message,
-        ) &&
-        /Did you mean t4/.test(error.remedy ?? ""),
+    const gpu = errorOf(
+      { limits: { "nvidia.com/gpu": 1 } },
+      selector({ "node.elotl.co/gpu-t44": "" }),
     );
+    assert.equal(gpu.code, "MANIFEST_INVALID");
+    assert.match(
+      gpu.message,
+      /^Cannot price Pod "web" on aws us-east-1: .* GPUs on offer are .*t4 \(up to 4\)/,
+    );
+    assert.match(gpu.remedy ?? "", /Did you mean t4/);
     const ceiling = annotations({ "pod.elotl.co/max-price-per-hour": "0.02" });
-    assert.throws(() => choiceOf({ limits: { cpu: "500m", memory: "1Gi" } }, ceiling), {
-      code: "MANIFEST_INVALID",
-      message: /at most \$0\.02 an hour: the cheapest that fits, t3a\.small, costs \$0\.0238$/,
-    });
+    assert.match(
+      errorOf({ limits: { cpu: "500m", memory: "1Gi" } }, ceiling).message,
+      /at most \$0\.02 an hour: the cheapest that fits, t3a\.small, costs \$0\.0238$/,
+    );
     assert.equal(choiceOf({}, ceiling), "t3a.nano");
+  });
+});
+
+describe("pricePods() of several", () => {
+  const unknown = annotations({ "pod.elotl.co/instance-type": "m5.huge" });
+  const misspelt = annotations({ "pod.elotl.co/instance-typ": "m5.large" });
+
+  it("prices those that get a machine, and names all others", () => {
+    const all = [...pod({}, unknown), ...pod({}), ...pod({}, misspelt), ...pod({})];
+    const prices = pricePods(all, aws, undefined);
+    assert.equal(prices.priced.length, 2);
+    const { message, remedy = "" } = unpricedError(prices.unpriced) ?? assert.fail();
+    assert.equal(message, "Cannot price 2 of the manifest's pods");
+    const [first = "", second = "", ...more] = remedy.split("\n");
+    assert.match(first, /"m5\.huge": no type of that name/);
+    assert.match(second, /there is no such annotation \(did you mean/);
+    assert.deepEqual(more, []);
+    assert.match(priceText(aws, prices), /^All together, without what cannot be priced: \$/m);
+    const json = JSON.parse(JSON.stringify(priceJson(aws, prices)));
+    assert.deepEqual([json.pods.length, json.unpriced.length], [2, 2]);
   });
 });
 

@@ -22,17 +22,31 @@ export interface Price {
   readonly explanation: Explanation;
 }
 
+/** Pods that would get no machine. */
+export interface Unpriced {
+  readonly pods: PricedPods;
+  /** `MANIFEST_INVALID` */
+  readonly error: KipError;
+}
+
+/** What {@link pricePods} has found, both in the order of the pods. */
+export interface Prices {
+  readonly priced: readonly Price[];
+  readonly unpriced: readonly Unpriced[];
+}
+
 /**
- * Chooses the machine for each of these pods, like kip would.
- *
- * @throws {KipError} `MANIFEST_INVALID` for an invalid annotation, and for a pod that would get no machine
+ * Chooses the machine for each of these pods, like kip would. A pod that has an invalid annotation, or would get no machine, does
+ * not keep the others from being priced.
  */
 export function pricePods(
   all: readonly PricedPods[],
   catalog: Catalog,
   defaultInstanceType: string | undefined,
-): readonly Price[] {
-  return all.map((pods) => {
+): Prices {
+  const priced: Price[] = [];
+  const unpriced: Unpriced[] = [];
+  for (const pods of all) {
     try {
       const constraints = cellConstraints(pods.pod);
       const request = instanceTypeRequest(pods.pod, defaultInstanceType, constraints);
@@ -40,14 +54,29 @@ export function pricePods(
       checkPrice(choice, constraints);
       const [, runnerUp] = rankInstanceTypes(catalog, request).take(2);
       const explanation = explainChoice(catalog, request, choice);
-      return { pods, request, choice, runnerUp, explanation };
+      priced.push({ pods, request, choice, runnerUp, explanation });
     } catch (error) {
       if (!isCodedError(error)) throw error;
-      throw new KipError(
-        "MANIFEST_INVALID",
-        `Cannot price ${pods.kind} "${pods.name}" on ${catalog.cloud} ${catalog.region}: ${errorText(error)}`,
-        { remedy: error.remedy },
-      );
+      const message = `Cannot price ${pods.kind} "${pods.name}" on ${catalog.cloud} ${catalog.region}: ${errorText(error)}`;
+      const { remedy } = error;
+      unpriced.push({ pods, error: new KipError("MANIFEST_INVALID", message, { remedy }) });
     }
-  });
+  }
+  return { priced, unpriced };
+}
+
+/** One error for all of them. Undefined if there are none. */
+export function unpricedError(unpriced: readonly Unpriced[]): KipError | undefined {
+  const [first] = unpriced;
+  if (!first || unpriced.length === 1) return first?.error;
+  const lines = unpriced.map(({ error }) =>
+    error.remedy === undefined ? error.message : `${error.message}. ${error.remedy}`,
+  );
+  return new KipError(
+    "MANIFEST_INVALID",
+    `Cannot price ${unpriced.length} of the manifest's pods`,
+    {
+      remedy: lines.join("\n"),
+    },
+  );
 }

@@ -6,10 +6,10 @@ import {
   type InstanceTypeRequest,
   type PassedOver,
 } from "@kip/instance-types";
-import type { Price } from "./price-pods.ts";
+import type { Price, Prices } from "./price-pods.ts";
 
 /** Prices as text for a person. */
-export function priceText(catalog: Catalog, prices: readonly Price[]): string {
+export function priceText(catalog: Catalog, { priced: prices, unpriced }: Prices): string {
   const launchTypes = new Set(prices.map(({ choice }) => choice.launchType));
   const notes = [
     `Machines of ${catalog.cloud} ${catalog.region} at prices of ${sourcesOf(catalog)}, a month being ${hoursPerMonth} hours.`,
@@ -28,7 +28,8 @@ export function priceText(catalog: Catalog, prices: readonly Price[]): string {
     (sum, { pods, choice }) => sum + pods.replicas * choice.pricePerHour,
     0,
   );
-  const sums = prices.length > 1 ? [`All together: ${cost(total)}`] : [];
+  const without = unpriced.length > 0 ? ", without what cannot be priced" : "";
+  const sums = prices.length > 1 ? [`All together${without}: ${cost(total)}`] : [];
   return [notes.join("\n"), ...blocks, ...sums].join("\n\n");
 }
 

@@ -2,7 +2,7 @@ import { OptionError, type Option } from "@kip/base";
 import { catalogClouds, openCatalog } from "@kip/instance-types";
 import { parseCommand } from "../cli/parse-command.ts";
 import { priceJson } from "./price-json.ts";
-import { pricePods } from "./price-pods.ts";
+import { pricePods, unpricedError } from "./price-pods.ts";
 import { priceText } from "./price-text.ts";
 import { readManifest } from "./read-manifest.ts";
 
@@ -10,7 +10,7 @@ const usage = `Usage: kip price -f FILE [--cloud aws|gce|azure] [--region REGION
 
 Says which machine each pod of a manifest would get, the runner-up, what they cost by the hour and the month, and why.
 Reads Pods, and the pods of Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs and Lists. Needs no
-cluster and no account: the prices are those of kip's own list.
+cluster and no account: the prices are those of kip's own list. Fails if a pod would get no machine, after the others.
 
 Example: kip price -f pods.yaml --cloud=gce --region=europe-west1`;
 
@@ -67,7 +67,9 @@ export function price(args: readonly string[]): void {
     output === "json"
       ? JSON.stringify(priceJson(catalog, prices), undefined, 2)
       : priceText(catalog, prices);
-  process.stdout.write(`${text}\n`);
+  if (prices.priced.length > 0) process.stdout.write(`${text}\n`);
+  const error = unpricedError(prices.unpriced);
+  if (error) throw error;
 }
 
 /** Expands kubectl's short flags `-f` and `-o`. `-` is a file, not a flag. */
