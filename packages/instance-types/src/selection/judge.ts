@@ -84,12 +84,15 @@ function judgeCpu(
  * names the type.
  */
 export function isTooSlow(
-  { name, burst }: OfferedInstanceType,
+  { name, burst, cpuMilli }: OfferedInstanceType,
   launchType: string,
   request: InstanceTypeRequest,
 ): boolean {
   if (burst === undefined || request.typeGlob === name) return false;
-  return burstRate(burst, launchType) === undefined && burst.baselineCpuMilli < sustained(request);
+  return (
+    burstRate(burst, launchType) === undefined &&
+    burst.baselineCpuMilli < sustained(request, cpuMilli)
+  );
 }
 
 /** US dollars per hour for a core above the baseline. Undefined if it is not for sale with this launch type. */
@@ -97,20 +100,24 @@ function burstRate({ pricePerCpuHour, cappedFor = [] }: Burst, launchType: strin
   return cappedFor.includes(launchType) ? undefined : pricePerCpuHour;
 }
 
-/** US dollars per hour for what a request needs all the time above the baseline of a type that fits. 0 for most types. */
+/** US dollars per hour for what a request needs all the time above the baseline of a type. 0 for most types. */
 export function burstPrice(
-  { burst }: OfferedInstanceType,
+  { burst, cpuMilli }: OfferedInstanceType,
   launchType: string,
   request: InstanceTypeRequest,
 ): number {
   const rate = burst && burstRate(burst, launchType);
   if (burst === undefined || rate === undefined) return 0;
-  const above = Math.max(0, sustained(request) - burst.baselineCpuMilli);
+  const above = Math.max(0, sustained(request, cpuMilli) - burst.baselineCpuMilli);
   return (above / 1000) * rate;
 }
 
-function sustained({ sustainedCpuMilli, cpuMilli }: InstanceTypeRequest): number {
-  return sustainedCpuMilli ?? cpuMilli;
+/** What a request needs all the time of a type with this many cores. A type that the pod names may have fewer than it asks for. */
+function sustained(
+  { sustainedCpuMilli, cpuMilli }: InstanceTypeRequest,
+  ofTypeMilli: number,
+): number {
+  return Math.min(sustainedCpuMilli ?? cpuMilli, ofTypeMilli);
 }
 
 /** The available zones for a type and launch type. Empty: none; undefined: not known. */

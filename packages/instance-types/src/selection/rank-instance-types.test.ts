@@ -47,7 +47,8 @@ function bruteForce(types: readonly OfferedInstanceType[], asked: InstanceTypeRe
     for (const market of asked.launchTypes) {
       const price = type.pricePerHour[market];
       const sustained = asked.sustainedCpuMilli ?? asked.cpuMilli;
-      const above = type.burst ? Math.max(0, sustained - type.burst.baselineCpuMilli) : 0;
+      const used = Math.min(sustained, type.cpuMilli);
+      const above = type.burst ? Math.max(0, used - type.burst.baselineCpuMilli) : 0;
       const perMilli = type.burst?.pricePerCpuHour ?? (above > 0 ? Infinity : 0);
       const zones = (asked.zones ?? type.zones ?? ["?"]).filter(
         (name) => name === "?" || (type.zones ?? [name]).includes(name),

@@ -54,6 +54,13 @@ describe("selectInstanceType()", () => {
     assert.deepEqual([type.name, launchType], ["spot", "spot"]);
   });
 
+  it("buys no more above the baseline than a type that is named has cores", () => {
+    const burst = { baselineCpuMilli: 100, pricePerCpuHour: 0.05 };
+    const named = { typeGlob: "nano", cpuMilli: 0, memoryBytes: 0, sustainedCpuMilli: 3000 };
+    const { burstPricePerHour } = select([offer("nano", 2, 0.5, 0.005, { burst })], named);
+    assert.equal(burstPricePerHour.toFixed(3), "0.095");
+  });
+
   it("keeps to the glob, in which a dot is a dot", () => {
     const offers = [offer("t3axlarge", 4, 8, 0), offer("t3.large", 4, 8, 1)];
     assert.equal(nameOf(offers, { typeGlob: "t3.*" }), "t3.large");

@@ -81,7 +81,7 @@ export class CellChooser {
     const constraints = cellConstraints(pod);
     const { nodeName, controllerID, privateIPOnly } = this.#defaults();
     const { launchType, ...chosen } = await this.#select(pod, constraints, unavailable);
-    checkPrice(chosen, constraints);
+    checkPrice({ ...chosen, launchType }, constraints);
     const [zone] = chosen.zones ?? [];
     return {
       podRef,
@@ -125,7 +125,7 @@ export class CellChooser {
   async placementOf(pod: Pod, unavailable: readonly CapacityScope[]): Promise<Placement> {
     const constraints = cellConstraints(pod);
     const { launchType, ...chosen } = await this.#select(pod, constraints, unavailable);
-    checkPrice(chosen, constraints);
+    checkPrice({ ...chosen, launchType }, constraints);
     const [zone = this.#driver.zone] = chosen.zones ?? [];
     return { instanceType: chosen.type.name, zone, launchType };
   }

@@ -8,13 +8,15 @@ import { ProviderError } from "../errors.ts";
  * @throws {ProviderError} `PRICE_ABOVE_LIMIT`
  */
 export function checkPrice(
-  { type, pricePerHour }: Pick<Candidate, "type" | "pricePerHour">,
+  { type, launchType, pricePerHour }: Pick<Candidate, "type" | "launchType" | "pricePerHour">,
   { maxPricePerHour }: Pick<CellConstraints, "maxPricePerHour">,
 ): void {
   if (maxPricePerHour === undefined || pricePerHour <= maxPricePerHour) return;
   throw new ProviderError(
     "PRICE_ABOVE_LIMIT",
     `Cannot start a cell for at most $${maxPricePerHour} an hour: the cheapest that fits, ${type.name}, costs $${pricePerHour}`,
-    { remedy: "Raise pod.elotl.co/max-price-per-hour, ask for less, or allow spot" },
+    {
+      remedy: `Raise pod.elotl.co/max-price-per-hour, ${launchType === "spot" ? "or ask for less" : "ask for less, or allow spot"}`,
+    },
   );
 }
