@@ -30,4 +30,13 @@ describe("reduceCell()", () => {
       assert.equal(subject.state.machine.state, "gone");
     });
   }
+
+  it("does not take the state of another Cell that the pod was given for its own", () => {
+    const subject = new StateUnderTest(cellStateWith({ cell: { object } }), new ManualClock());
+    const { state: before } = subject;
+    const status = { phase: "Claimed", instanceID: "i-other" } as const;
+    const other: Cell = { ...object, metadata: { ...object.metadata, uid: "other" }, status };
+    subject.apply({ kind: "cellCreated", cell: other, apiMs: 1 });
+    assert.equal(subject.state, before);
+  });
 });

@@ -71,6 +71,8 @@ const reducers: Reducers = {
   agentLost,
   reach: (state, { isOutOfReach }) => ({ ...state, agent: { ...state.agent, isOutOfReach } }),
   cellCreated: (state, { cell, apiMs }) => {
+    // A claim that seemed to fail was written, and the watch was first: the pod has that Cell, and this one will be ended.
+    if (state.cell.object && !isPresent(state, cell.metadata.uid)) return state;
     // The watch may have delivered the Cell first. Keep the conditions from then, because new ones would count as a change.
     const status = cell.status ?? state.cell.status;
     const startMs = { ...state.cell.startMs, api: apiMs };
