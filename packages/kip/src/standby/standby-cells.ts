@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { backoffDelay, defined, pause, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, defined, pause, untilAborted, type Clock, type Logger } from "@kip/base";
 import type { AgentClient } from "@kip/agent-api";
 import type { CloudDriver } from "@kip/cloud";
 import type { StandbySteps } from "../cell/cell-step.ts";
@@ -45,6 +45,12 @@ export interface StandbyOptions {
   readonly logger: Logger;
 }
 
+interface Waiter {
+  readonly wanted: WantedMachine;
+  readonly createdAt: number;
+  readonly wake: () => void;
+}
+
 /**
  * The standby cells of one virtual node. Keeps the configured number, and assigns them to pods.
  *
@@ -67,6 +73,10 @@ export class StandbyCells implements StandbyClaims {
   /** UIDs of Cells that were claimed or deleted. The watch lags behind. */
   readonly #past = new Set<string>();
   readonly #unclaimable = new WeakSet<StandbyWorker>();
+  /** Pods that wait for a machine, and may take a standby cell instead. */
+  readonly #waiters = new Set<Waiter>();
+  /** Workers of ready cells that a waiting pod was told of since the last comparison. */
+  #offered = new WeakSet<StandbyWorker>();
   /** Workers of cells whose machines the cloud reclaims, if the notice came while the cell was being claimed. */
   readonly #doomed = new WeakSet<StandbyWorker>();
   /**
@@ -125,7 +135,10 @@ export class StandbyCells implements StandbyClaims {
       return;
     }
     const known = this.#workers.get(uid);
-    if (known) return known.cellSeen(cell);
+    if (known) {
+      known.cellSeen(cell);
+      return this.#offer(this.#waiters);
+    }
     this.#adopt(cell);
     // There may be too many now.
     this.#wake();
@@ -166,6 +179,37 @@ export class StandbyCells implements StandbyClaims {
     return undefined;
   }
 
+  async untilReady(wanted: WantedMachine, createdAt: number, signal: AbortSignal): Promise<void> {
+    const ready = Promise.withResolvers<void>();
+    const waiter: Waiter = { wanted, createdAt, wake: ready.resolve };
+    this.#waiters.add(waiter);
+    this.#offer([waiter]);
+    try {
+      await untilAborted(ready.promise, signal);
+    } finally {
+      this.#waiters.delete(waiter);
+    }
+  }
+
+  /** Wakes the oldest of the waiting pods for each cell that is ready and was not offered to a pod before. */
+  #offer(waiters: Iterable<Waiter>): void {
+    for (const worker of this.#workers.values()) {
+      if (!this.#isFree(worker) || this.#offered.has(worker)) continue;
+      const [oldest] = [...waiters]
+        .filter((each) => this.#waiters.has(each) && fits(each.wanted, worker.cell.spec))
+        .sort((a, b) => a.createdAt - b.createdAt);
+      if (!oldest) continue;
+      this.#offered.add(worker);
+      this.#waiters.delete(oldest);
+      oldest.wake();
+    }
+  }
+
+  /** Whether a pod can take the cell. */
+  #isFree(worker: StandbyWorker): boolean {
+    return worker.isReady && !this.#reserved.has(worker) && !this.#unclaimable.has(worker);
+  }
+
   missed(wanted: WantedMachine): void {
     if (!this.isUsed) return;
     const isPooled = this.#wantedCells.some(({ spec }) => fits(wanted, spec));
@@ -201,8 +245,7 @@ export class StandbyCells implements StandbyClaims {
   /** The oldest cell that is ready and fits. */
   #readyFor(wanted: WantedMachine): StandbyWorker | undefined {
     const [oldest] = [...this.#workers.values()]
-      .filter((worker) => worker.isReady && fits(wanted, worker.cell.spec))
-      .filter((worker) => !this.#reserved.has(worker) && !this.#unclaimable.has(worker))
+      .filter((worker) => this.#isFree(worker) && fits(wanted, worker.cell.spec))
       .sort((a, b) => Date.parse(createdAt(a)) - Date.parse(createdAt(b)));
     return oldest;
   }
@@ -281,6 +324,9 @@ export class StandbyCells implements StandbyClaims {
 
   /** Ends superfluous cells and creates missing ones. @returns milliseconds until the next comparison */
   async #look(): Promise<number> {
+    // A pod that was told of a cell may have gone.
+    this.#offered = new WeakSet();
+    this.#offer(this.#waiters);
     const wanted = await this.#wanted();
     this.#wantedCells = wanted;
     const { end, create } = planPools(wanted, this.#present());

@@ -1,5 +1,4 @@
 import { isCodedError } from "@kip/base";
-import { InstanceTypeError } from "@kip/instance-types";
 import { wireTime } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
@@ -7,27 +6,34 @@ import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import { ProviderError } from "../../errors.ts";
 import { isStandby, type CellSpec } from "../../state/cell.ts";
 import { grantedResources, withGrantedResources } from "../../selection/granted-resources.ts";
-import { covers, describeScope, type ShortScope } from "../../selection/shortages.ts";
 import { isSameMachine } from "../../selection/launch-extras.ts";
+import { covers, describeScope, type ShortScope } from "../../selection/shortages.ts";
 import type { CellContext } from "../cell-step.ts";
+import { chooseAmong, isTooSmall } from "./best-cell.ts";
+import { untilStandby } from "./standby-machine.ts";
 import { required, type CellTools } from "./step-context.ts";
 
 /**
  * The spec of the pod's next Cell: the best machine for which the cloud is not known to lack capacity. If there is none, waits,
- * and reports that on the pod. Tries again at once for a new version of the pod.
+ * and reports that on the pod. Tries again at once for a new version of the pod. Undefined if the pod waited and can take a
+ * standby cell now.
  *
  * @throws like `CellChooser.choose`; the signal's reason
  */
-export async function chooseCell(tools: CellTools, context: CellContext): Promise<CellSpec> {
+export async function chooseCell(
+  tools: CellTools,
+  context: CellContext,
+): Promise<CellSpec | undefined> {
   for (;;) {
     const resolved = required(context.state().pod.resolved, "the pod is not known");
     const unavailable = await shortagesFor(tools, resolved.pod);
     try {
-      return await choose(tools, context, { pod: resolved.pod, unavailable });
+      return await chooseAmong(tools, context, { pod: resolved.pod, unavailable });
     } catch (error) {
       if (unavailable.length === 0 || !isNothingLeft(error)) throw error;
     }
-    await waitForCapacity(tools, context, { resolved, unavailable });
+    const isStandbyReady = await waitForCapacity(tools, context, { resolved, unavailable });
+    if (isStandbyReady) return undefined;
   }
 }
 
@@ -52,16 +58,6 @@ export async function mayBeOnDemand({ chooser }: CellTools, pod: Pod): Promise<b
 }
 
 /**
- * The spec of the pod's next Cell if the cloud had capacity for everything.
- *
- * @throws like `CellChooser.choose`
- */
-export async function bestCell(tools: CellTools, context: CellContext): Promise<CellSpec> {
-  const { pod } = required(context.state().pod.resolved, "the pod is not known");
-  return await choose(tools, context, { pod, unavailable: [] });
-}
-
-/**
  * Whether the pod would get another machine now than that of its Cell, because the pod or the configuration has changed since.
  * False if it would get none.
  */
@@ -72,7 +68,7 @@ export async function isOutdated(tools: CellTools, context: CellContext): Promis
   try {
     const unavailable = await shortagesFor(tools, resolved.pod);
     return !isSameMachine(
-      await choose(tools, context, { pod: resolved.pod, unavailable }),
+      await chooseAmong(tools, context, { pod: resolved.pod, unavailable }),
       object.spec,
     );
   } catch (error) {
@@ -81,28 +77,11 @@ export async function isOutdated(tools: CellTools, context: CellContext): Promis
   }
 }
 
-async function choose(
-  { chooser }: CellTools,
-  { state }: CellContext,
-  { pod, unavailable }: { readonly pod: Pod; readonly unavailable: readonly ShortScope[] },
-): Promise<CellSpec> {
-  const { podRef, history, containers, status } = state();
-  const { restartCounts, ended } = containers;
-  const { attempt } = history;
-  const take = async (wanted: Pod): Promise<CellSpec> =>
-    await chooser.choose({ podRef, pod: wanted, attempt, restartCounts, unavailable });
-  const spec = await take(pod).catch(async (error: unknown) => {
-    // A pod that was resized beyond every machine keeps its previous size.
-    const known = status ?? pod.status;
-    if (!isTooSmall(error) || grantedResources(known).size === 0) throw error;
-    return await take(withGrantedResources(pod, known));
-  });
-  return Object.keys(ended).length > 0 ? { ...spec, ended } : spec;
-}
-
 /**
- * Reports which machines are sold out, and waits until it is the pod's turn to try again. @throws if no machine fits the pod at
- * all
+ * Reports which machines are sold out, and waits until it is the pod's turn to try again, or it can take a standby cell.
+ *
+ * @returns whether it can take a standby cell
+ * @throws if no machine fits the pod at all
  */
 async function waitForCapacity(
   tools: CellTools,
@@ -111,12 +90,12 @@ async function waitForCapacity(
     resolved,
     unavailable,
   }: { readonly resolved: ResolvedPod; readonly unavailable: readonly ShortScope[] },
-): Promise<void> {
+): Promise<boolean> {
   const { shortages, clock } = tools;
   const { state, change, signal, onReplanned } = context;
   const { pod } = resolved;
   const scopes = await shortagesOf(tools, context, { pod, unavailable });
-  if (scopes.length === 0) return;
+  if (scopes.length === 0) return false;
   const at = wireTime(clock.now() + shortages.endsIn(scopes));
   const what = scopes.slice(0, maxNamed).map(describeScope).join("; ");
   const others = scopes.length > maxNamed ? `; ${scopes.length - maxNamed} more` : "";
@@ -131,10 +110,21 @@ async function waitForCapacity(
   });
   const { uid: podUid } = pod.metadata;
   const createdAt = Date.parse(pod.metadata.creationTimestamp ?? "") || clock.now();
-  const ends = AbortSignal.any([signal, hasChanged.signal]);
-  await shortages.untilTurn({ podUid, createdAt, scopes }, ends).catch((error: unknown) => {
-    if (signal.aborted || !hasChanged.signal.aborted) throw error;
+  const done = new AbortController();
+  const ready = new AbortController();
+  void untilStandby(tools, context, AbortSignal.any([signal, done.signal])).then((isReady) => {
+    if (isReady) ready.abort();
   });
+  const ends = AbortSignal.any([signal, hasChanged.signal, ready.signal]);
+  try {
+    await shortages.untilTurn({ podUid, createdAt, scopes }, ends);
+    return false;
+  } catch (error) {
+    if (signal.aborted || !ends.aborted) throw error;
+    return ready.signal.aborted;
+  } finally {
+    done.abort();
+  }
 }
 
 /** Maximum number of shortages in a message. */
@@ -175,8 +165,4 @@ export function passTurn({ shortages }: CellTools, context: CellContext, error: 
 /** Whether no machine is left that fits the pod and its price limit. */
 function isNothingLeft(error: unknown): boolean {
   return isTooSmall(error) || ProviderError.is(error, "PRICE_ABOVE_LIMIT");
-}
-
-function isTooSmall(error: unknown): boolean {
-  return InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS");
 }

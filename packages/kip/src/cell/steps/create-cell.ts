@@ -9,7 +9,8 @@ import type { CellChange } from "../../state/cell-change.ts";
 import type { Cell } from "../../state/cell.ts";
 import { afterLoss, carriedContainers, endByLoss, hasRun } from "../../status/lost-containers.ts";
 import type { CellContext } from "../cell-step.ts";
-import { bestCell, chooseCell, passTurn } from "./choose-cell.ts";
+import { chooseCell, passTurn } from "./choose-cell.ts";
+import { wantedStandby } from "./standby-machine.ts";
 import { required, type CellTools } from "./step-context.ts";
 
 /** Chooses a pod's machine and writes its Cell before any request to the cloud, or claims a standby cell. */
@@ -33,8 +34,12 @@ export async function createCell(
     signal: context.signal,
     onWait: (message) => change({ kind: "waits", reason: "CellWaits", message }),
   });
-  const claimed = await claimCell(tools, context);
-  const cell = claimed ?? (await newCell(tools, context));
+  let claimed: Cell | undefined;
+  let cell: Cell | undefined;
+  while (!cell) {
+    claimed = await claimCell(tools, context);
+    cell = claimed ?? (await newCell(tools, context));
+  }
   const { name } = cell.metadata;
   // A new Cell and its instance are reported by one event.
   if (claimed) {
@@ -72,13 +77,9 @@ async function checkSize(
 async function claimCell(tools: CellTools, context: CellContext): Promise<Cell | undefined> {
   const { standby, clock } = tools;
   if (standby?.isUsed !== true) return undefined;
-  const spec = await bestCell(tools, context);
+  const wanted = await wantedStandby(tools, context);
   const began = clock.monotonic();
-  const cell = await standby.claim({
-    spec,
-    zones: zonesOf(tools, context),
-    labels: podLabels(context),
-  });
+  const cell = await standby.claim(wanted);
   if (!cell) return undefined;
   context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
   return cell;
@@ -92,10 +93,12 @@ function podLabels({ state }: CellContext): Readonly<Record<string, string>> | u
   return state().pod.resolved?.pod.metadata.labels;
 }
 
-async function newCell(tools: CellTools, context: CellContext): Promise<Cell> {
+/** Undefined if the pod waited for capacity and can take a standby cell now. */
+async function newCell(tools: CellTools, context: CellContext): Promise<Cell | undefined> {
   const { store, clock, standby } = tools;
   try {
     const spec = await chooseCell(tools, context);
+    if (!spec) return undefined;
     const began = clock.monotonic();
     const cell = await store.create(spec, podLabels(context));
     context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });

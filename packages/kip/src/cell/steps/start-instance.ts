@@ -10,6 +10,7 @@ import { isStandby, type CellStatus } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
 import { isOutdated, mayBeOnDemand, passTurn } from "./choose-cell.ts";
+import { untilStandby } from "./standby-machine.ts";
 import { instanceTags } from "./instance-tags.ts";
 import { userData } from "./user-data.ts";
 
@@ -106,13 +107,21 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
   const { metadata, spec } = cellOf(context);
   const { instanceType, launchType } = spec;
   const createdAt = Date.parse(createdAtOf(context) ?? "") || clock.now();
+  const done = new AbortController();
+  const until = AbortSignal.any([signal, done.signal]);
+  const hasStandby = new AbortController();
+  let standby: Promise<void> | undefined;
+  const watchStandby = async (): Promise<void> => {
+    if (await untilStandby(tools, context, until)) hasStandby.abort();
+  };
   const onWait = (error: CloudError, inMs: number): void => {
     const { reason, message } = problemOf(error);
     const when = `Kip asks again in ${Math.ceil(inMs / 1000)} seconds`;
     change({ kind: "waits", reason, message: `${message}. ${when}` });
+    if (CloudError.is(error, "CLOUD_QUOTA")) standby ??= watchStandby();
   };
-  const done = new AbortController();
-  const other = await otherWay(tools, context, AbortSignal.any([signal, done.signal]));
+  const otherType = await otherWay(tools, context, until);
+  const other = AbortSignal.any([hasStandby.signal, ...(otherType ? [otherType] : [])]);
   const asked = { instanceType, launchType, createdAt, onWait, other, signal };
   try {
     return await pace.run(asked, async () => {

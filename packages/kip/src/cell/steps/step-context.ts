@@ -41,6 +41,14 @@ export interface StandbyClaims {
    * @throws errors of the write, which may have succeeded nevertheless
    */
   claim(wanted: WantedMachine): Promise<Cell | undefined>;
+  /**
+   * Resolves when a standby cell with the wanted machine is ready and no older pod waits for one. Another pod may still claim
+   * it first.
+   *
+   * @param createdAt when the pod was created, milliseconds since the Unix epoch
+   * @throws the signal's reason
+   */
+  untilReady(wanted: WantedMachine, createdAt: number, signal: AbortSignal): Promise<void>;
   /** Records that the pod gets its own cell. */
   missed(wanted: WantedMachine): void;
   /** The open connection to the agent of a claimed standby cell; only the first call returns it. */
