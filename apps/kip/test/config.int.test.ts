@@ -118,6 +118,8 @@ describe("kip, with the arguments of the original's StatefulSet", { timeout: 60_
     for (const [arg, message] of [
       ["--full-resync-period=5", /Cannot use --full-resync-period 5: a duration/],
       ["--cluster-dns=kube-dns", /Cannot use --cluster-dns kube-dns/],
+      ["--trace-sample-rate=101", /Cannot use --trace-sample-rate 101: always, never, or 0/],
+      ["--trace-exporter=jaegr", /--trace-exporter jaegr/],
       ["--client-ca-file=/nowhere/ca.crt", /Cannot read --client-ca-file \/nowhere\/ca.crt/],
       [
         `--tls-cert-file=${import.meta.filename} --tls-private-key-file=${import.meta.filename}`,

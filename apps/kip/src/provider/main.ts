@@ -61,6 +61,7 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   for (const notice of uselessOptions(providerOptions, options)) logger.warn(notice);
   for (const [name, instead] of Object.entries(uselessVariables))
     if ((process.env[name] ?? "") !== "") logger.warn(`${name} has no effect: ${instead}`);
+  const tracer = stack.use(openTracer(options, process.env, { logger, provider: "kip" }));
   const { signal } = stopRequest();
   const health = new Health();
   await startHealth(options, () => health, stack);
@@ -70,7 +71,7 @@ export async function runProvider(args: readonly string[]): Promise<void> {
   stack.defer(() => client.close());
   const nodeClient = openNodeClient(options, { cluster, logger });
   stack.defer(() => nodeClient?.close());
-  await serve({ options, logger, file, client, nodeClient, cluster, health, signal });
+  await serve({ options, logger, tracer, file, client, nodeClient, cluster, health, signal });
 }
 
 /** Opens a client that acts as the virtual node. Undefined if kip uses its own permissions. */
@@ -87,6 +88,7 @@ function openNodeClient(
 interface Serve {
   readonly options: OptionValues;
   readonly logger: Logger;
+  readonly tracer: Tracer;
   readonly file: ConfigFile;
   readonly client: ApiClient;
   /** Acts as the virtual node. Undefined if kip uses its own permissions. */
@@ -115,8 +117,7 @@ async function serve(needs: Serve): Promise<void> {
     });
   await using driver = await openCloud({ ...needs, keepNode }, driverOptions);
   const { controllerID = clusterID } = file.usable.config;
-  await using tracer = openTracer(options, process.env, { logger, provider: "kip" });
-  const node = { nodeName, controllerID, clusterID, nodeIps: await nodeIpsOf(options), tracer };
+  const node = { nodeName, controllerID, clusterID, nodeIps: await nodeIpsOf(options) };
   const run = async (parts: TurnParts): Promise<void> => await serveTurn(needs, node, parts);
   const parts = { client, nodeClient, driver, signal };
   if (!currentTerm) return await run(parts);
@@ -131,16 +132,15 @@ interface RunningNode {
   readonly controllerID: string;
   readonly clusterID: string;
   readonly nodeIps: readonly string[];
-  readonly tracer: Tracer;
 }
 
 /** Runs the node until the signal aborts. */
 async function serveTurn(
   needs: Serve,
-  { nodeName, controllerID, clusterID, nodeIps, tracer }: RunningNode,
+  { nodeName, controllerID, clusterID, nodeIps }: RunningNode,
   { client, nodeClient, driver, signal }: TurnParts,
 ): Promise<void> {
-  const { options, logger, cluster, health, file } = needs;
+  const { options, logger, tracer, cluster, health, file } = needs;
   const [nodeIp = ""] = nodeIps;
   health.change("starting the node", false);
   const { config, content } = await file.readForTurn();
