@@ -36,9 +36,11 @@ class Group {
   mostRules = 60;
   /** Rules for all traffic from sources other than ranges. */
   others: IpPermission = {};
+  /** Rules of other protocols, which EC2 lists before those for all traffic. */
+  first: readonly IpPermission[] = [];
   readonly ec2 = new FakeEc2({
     DescribeSecurityGroups: () => ({
-      SecurityGroups: [{ GroupId: "sg-1", IpPermissions: [this.#shown] }],
+      SecurityGroups: [{ GroupId: "sg-1", IpPermissions: [...this.first, this.#shown] }],
     }),
     AuthorizeSecurityGroupIngress: (change) => {
       this.atChange();
@@ -52,8 +54,9 @@ class Group {
       this.atChange();
       if (rangesIn(change).some((range) => !this.rules.has(range)))
         throw awsError("InvalidPermission.NotFound");
-      for (const { UserIdGroupPairs, PrefixListIds } of change.IpPermissions ?? [])
+      for (const { UserIdGroupPairs, PrefixListIds, IpProtocol } of change.IpPermissions ?? [])
         if (UserIdGroupPairs || PrefixListIds) this.others = {};
+        else if (IpProtocol !== "-1") this.first = [];
       for (const range of rangesIn(change)) this.rules.delete(range);
     },
   });
@@ -109,6 +112,16 @@ describe("SecurityGroups", () => {
     await group.start(...(old ?? []));
     assert.deepEqual(await group.start(...(other ?? [])), ["10.0.0.0/16", ...(other ?? [])]);
     await assert.rejects(group.start(...(old ?? []), ...(other ?? [])), { code: "CLOUD_QUOTA" });
+  });
+
+  it("reads all rules of the group, and shuts out those of single ports", async () => {
+    const group = new Group();
+    await group.start();
+    group.first = [{ IpProtocol: "tcp", FromPort: 22, ToPort: 22, IpRanges: [] }];
+    assert.deepEqual(await group.start(), ["10.0.0.0/16"]);
+    assert.deepEqual(group.first, []);
+    const changes = group.ec2.actions.filter((action) => action.endsWith("Ingress"));
+    assert.deepEqual(changes, ["AuthorizeSecurityGroupIngress", "RevokeSecurityGroupIngress"]);
   });
 
   it("shuts out other groups and prefix lists, too, that somebody has let in", async () => {
