@@ -119,6 +119,42 @@ describe("applyLayer(), of an image that costs more than it weighs", () => {
     assert.ok(Math.max(...perTurn) <= 2, perTurn.join());
   });
 
+  it("removes many files by one whiteout: other work gets its turn in between", async () => {
+    for (const whiteout of [".wh.d", "d/.wh..wh..opq"]) {
+      using folder = temporaryFolder();
+      using tree = new TreeWriter(folder.path, defaultUnpackLimits);
+      const files = some(1500, (index) => ({ name: `d/${index % 7}/${index}` }));
+      const unlink = mock.method(fs, "unlinkSync");
+      syncBuiltinESMExports();
+      let seen = 0;
+      let most = 0;
+      let isDone = false;
+      const turn = (): void => {
+        most = Math.max(most, unlink.mock.callCount() - seen);
+        seen = unlink.mock.callCount();
+        if (!isDone) setImmediate(turn);
+      };
+      setImmediate(turn);
+      try {
+        for (const layer of [tar(files), tar([{ name: whiteout }, { name: "d/8" }])])
+          await applyLayer(Readable.from([layer]), tree, {
+            diffId: digestOf(layer),
+            limits: defaultUnpackLimits,
+            budget: { left: layer.length },
+            hashing: localHashing,
+          });
+        await new Promise((resolve) => setImmediate(resolve));
+        assert.deepEqual(fs.readdirSync(`${folder.path}/d`), ["8"]);
+      } finally {
+        isDone = true;
+        unlink.mock.restore();
+        syncBuiltinESMExports();
+      }
+      assert.equal(unlink.mock.callCount(), 1500);
+      assert.ok(most <= 1000, `${most} files in one turn`);
+    }
+  });
+
   it("has ways that are long by links", () => {
     const target = "x/../y/../".repeat(200);
     const links = some(3, (index) => ({

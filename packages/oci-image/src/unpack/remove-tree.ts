@@ -6,21 +6,29 @@ import { at, closeFolder, openChild, openFolder, self } from "./descriptor-path.
 
 /** Removes a name and everything below it. Does nothing if it does not exist. Does not follow links. */
 export function removeTree(folder: number, name: string): void {
+  const steps = removalSteps(folder, name);
+  while (steps.next().done !== true);
+}
+
+/** The same in steps, one for each file or folder, so that other work can get its turn in between. */
+export function* removalSteps(folder: number, name: string): Generator<void, void, void> {
   if (!isFolder(folder, name)) {
     try {
       unlinkSync(at(folder, name));
     } catch (error) {
       if (!isSystemError(error, "ENOENT")) throw error;
     }
+    yield;
     return;
   }
   const child = openChild(folder, name);
   try {
-    for (const inner of namesIn(child)) removeTree(child, inner);
+    for (const inner of namesIn(child)) yield* removalSteps(child, inner);
   } finally {
     closeFolder(child);
   }
   rmdirSync(at(folder, name));
+  yield;
 }
 
 /**

@@ -31,6 +31,9 @@ import { hideContent, hideName, LayerPaths, parseWhiteout, type Whiteout } from 
 const createFlags =
   constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
+/** How many files a whiteout removes before other work gets its turn. */
+const hidingSteps = 500;
+
 /**
  * Applies layers to one folder, bottom first. Whiteouts become deletions.
  *
@@ -55,6 +58,8 @@ export class TreeWriter implements TarSink, Disposable {
     | undefined;
   readonly #special: SpecialEntries;
   #holes = 0;
+  /** What is left of a whiteout that removes much. Its folder stays open until the next entry. */
+  #hiding: { readonly steps: Generator<void, void, void>; readonly entry: TarEntry } | undefined;
 
   /** @param root an empty folder that no one else writes to */
   constructor(
@@ -92,8 +97,22 @@ export class TreeWriter implements TarSink, Disposable {
     return this.#special.runs;
   }
 
+  /** Whether the last entry was a whiteout that still has something to remove. */
+  get isHiding(): boolean {
+    return this.#hiding !== undefined;
+  }
+
+  /**
+   * Continues with a whiteout, up to {@link hidingSteps} files. Optional, so that other work gets its turn in between: the next
+   * entry does the rest.
+   */
+  hideMore(): void {
+    this.#hide(hidingSteps);
+  }
+
   /** Ends a layer. The next entries belong to the layer above. */
   nextLayer(): void {
+    this.#hide();
     this.#special.flush();
     this.#kept.clear();
     this.#isBottom = false;
@@ -105,6 +124,7 @@ export class TreeWriter implements TarSink, Disposable {
   }
 
   entry(entry: TarEntry): void {
+    this.#hide();
     try {
       this.#count();
       this.#apply(entry);
@@ -157,6 +177,8 @@ export class TreeWriter implements TarSink, Disposable {
   [Symbol.dispose](): void {
     if (this.#file) closeSync(this.#file.fd);
     this.#file = undefined;
+    this.#hiding?.steps.return();
+    this.#hiding = undefined;
     this.#stack[Symbol.dispose]();
   }
 
@@ -179,7 +201,7 @@ export class TreeWriter implements TarSink, Disposable {
     this.#special.settle(special);
     if (base === undefined) return this.#applyRoot(entry);
     const whiteout = parseWhiteout(base);
-    if (whiteout) return this.#applyWhiteout(whiteout, parts);
+    if (whiteout) return this.#applyWhiteout(whiteout, parts, entry);
     if (entry.kind === "hardlink") return this.#applyHardLink(parts, base, entry);
     const parent = this.#stack.enter(parts);
     const path = pathIn(parent, base);
@@ -210,13 +232,30 @@ export class TreeWriter implements TarSink, Disposable {
     this.#special.describe("", entry);
   }
 
-  #applyWhiteout(whiteout: Whiteout, parts: readonly string[]): void {
+  #applyWhiteout(whiteout: Whiteout, parts: readonly string[], entry: TarEntry): void {
     if (this.#isBottom || whiteout.kind === "aufs") return;
     // Builders write whiteouts for the old content of a folder that is now a link. They do not apply to the link's target.
     const folder = this.#stack.find(parts, (path) => !this.#kept.has(path));
     if (!folder) return;
-    if (whiteout.kind === "opaque") hideContent(folder.fd, folder.path, this.#kept);
-    else hideName(folder.fd, folder.path, whiteout.name, this.#kept);
+    const { fd, path } = folder;
+    const steps =
+      whiteout.kind === "opaque"
+        ? hideContent(fd, path, this.#kept)
+        : hideName(fd, path, whiteout.name, this.#kept);
+    this.#hiding = { steps, entry };
+    this.#hide(hidingSteps);
+  }
+
+  #hide(most = Number.POSITIVE_INFINITY): void {
+    const hiding = this.#hiding;
+    if (!hiding) return;
+    this.#hiding = undefined;
+    try {
+      for (let count = 0; count < most; count++) if (hiding.steps.next().done === true) return;
+    } catch (error) {
+      throw explain(error, hiding.entry);
+    }
+    this.#hiding = hiding;
   }
 
   #applyFolder(parent: OpenFolder, name: string, entry: TarEntry): void {

@@ -1,7 +1,7 @@
 import { limitExceeded, unsafeEntry } from "../errors.ts";
 import { closeFolder, openChild } from "./descriptor-path.ts";
 import { PathSet } from "./path-set.ts";
-import { isFolder, namesIn, removeTree } from "./remove-tree.ts";
+import { isFolder, namesIn, removalSteps } from "./remove-tree.ts";
 
 /** The effect of a name on the layers below, by the rules in the OCI image specification, "layer". */
 export type Whiteout =
@@ -70,21 +70,33 @@ export class LayerPaths {
   }
 }
 
-/** Removes what lower layers have at a name, except for paths in `kept`. */
-export function hideName(folder: number, path: string, name: string, kept: LayerPaths): void {
+/** Removes what lower layers have at a name, except for paths in `kept`. In steps, one for each file or folder. */
+export function* hideName(
+  folder: number,
+  path: string,
+  name: string,
+  kept: LayerPaths,
+): Generator<void, void, void> {
   const own = path === "" ? name : `${path}/${name}`;
-  if (!kept.has(own)) return removeTree(folder, name);
+  if (!kept.has(own)) {
+    yield* removalSteps(folder, name);
+    return;
+  }
   if (!isFolder(folder, name)) return;
   const child = openChild(folder, name);
   try {
-    hideContent(child, own, kept);
+    yield* hideContent(child, own, kept);
   } finally {
     closeFolder(child);
   }
 }
 
-/** Removes what lower layers have in a folder, except for paths in `kept`. */
-export function hideContent(folder: number, path: string, kept: LayerPaths): void {
+/** Removes what lower layers have in a folder, except for paths in `kept`. In steps, one for each file or folder. */
+export function* hideContent(
+  folder: number,
+  path: string,
+  kept: LayerPaths,
+): Generator<void, void, void> {
   if (!kept.clearFolder(path)) return;
-  for (const name of namesIn(folder)) hideName(folder, path, name, kept);
+  for (const name of namesIn(folder)) yield* hideName(folder, path, name, kept);
 }
