@@ -40,6 +40,23 @@ describe("GracePeriod", () => {
     assert.equal(isOver, true);
   });
 
+  for (const [way, ms] of [
+    ["forward", 3_600_000],
+    ["back", -3_600_000],
+  ] as const)
+    it(`is as long when the clock is set ${way} meanwhile`, async () => {
+      const { grace, clock } = create(10_000);
+      clock.step(ms);
+      let isOver = false;
+      const over = grace.passes(never).then((value) => (isOver = value));
+      await clock.advance(9000);
+      assert.equal(isOver, false);
+      assert.equal(grace.remainingMs(), 1000);
+      await clock.advance(1000);
+      assert.equal(isOver, true);
+      await over;
+    });
+
   it("is no longer waited for once the signal aborts", async () => {
     const { grace, clock } = create(1000);
     const ended = new AbortController();

@@ -1,16 +1,22 @@
 import { pause, type Clock } from "@kip/base";
 import { earlierEnd, type End } from "../state/pod-end.ts";
 
-/** A time limit for ending something. It can be shortened while it runs, but not extended. */
+/**
+ * A time limit for ending something. It can be shortened while it runs, but not extended. Setting the machine's clock has no
+ * effect on its length.
+ */
 export class GracePeriod {
   readonly #clock: Clock;
   #end: End;
+  /** The same time by the monotonic clock. */
+  #untilMs: number;
   /** Aborts when the period is shortened. */
   #shortened = new AbortController();
 
   constructor(clock: Clock, end: End) {
     this.#clock = clock;
     this.#end = end;
+    this.#untilMs = this.#onMonotonic(end);
   }
 
   /** When it ends, milliseconds since the Unix epoch. */
@@ -20,7 +26,7 @@ export class GracePeriod {
 
   /** Remaining milliseconds, 0 or more. */
   remainingMs(): number {
-    return Math.max(0, this.#end.endMs - this.#clock.now());
+    return Math.max(0, this.#untilMs - this.#clock.monotonic());
   }
 
   /** Moves the end to this time, if that is earlier. */
@@ -28,6 +34,7 @@ export class GracePeriod {
     const earlier = earlierEnd(this.#end, end);
     if (earlier === this.#end) return;
     this.#end = earlier;
+    this.#untilMs = Math.min(this.#untilMs, this.#onMonotonic(earlier));
     this.#shortened.abort(shortened);
     this.#shortened = new AbortController();
   }
@@ -39,13 +46,18 @@ export class GracePeriod {
    * @returns whether it is over; false if the signal aborted first
    */
   async passes(signal: AbortSignal, atLeastMs = 0): Promise<boolean> {
-    const earliestMs = this.#clock.now() + atLeastMs;
+    const earliestMs = this.#clock.monotonic() + atLeastMs;
     for (;;) {
-      const atMs = Math.max(this.#end.endMs, earliestMs);
+      const atMs = Math.max(this.#untilMs, earliestMs);
       const either = AbortSignal.any([signal, this.#shortened.signal]);
-      if (await pause(Math.max(0, atMs - this.#clock.now()), this.#clock, either)) return true;
+      if (await pause(Math.max(0, atMs - this.#clock.monotonic()), this.#clock, either))
+        return true;
       if (signal.aborted) return false;
     }
+  }
+
+  #onMonotonic({ endMs }: End): number {
+    return this.#clock.monotonic() + endMs - this.#clock.now();
   }
 
   /** A signal that aborts when the period is over. */
