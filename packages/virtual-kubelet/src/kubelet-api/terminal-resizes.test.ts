@@ -20,8 +20,26 @@ describe("terminalResizes()", () => {
   });
 
   it("skips documents that are not sizes", async () => {
-    for (const text of ['{"Width":0,"Height":5}', '{"Width":1}', "nonsense}", "[]}", "null}", ""])
-      assert.deepEqual(await sizes(Readable.from([text])), [], text);
+    for (const text of ['{"Width":0,"Height":5}', '{"Width":1}', "nonsense}", "{[]}", "null}", ""])
+      assert.deepEqual(await sizes(Readable.from([Buffer.from(text)])), [], text);
+  });
+
+  it("takes a size that arrives in pieces, after more bytes than a document may have", async () => {
+    const pieces = ["{}".repeat(2000), '{"Width":1,"He', 'ight":2}{"Wid', "th"].map((text) =>
+      Buffer.from(text),
+    );
+    assert.deepEqual(await sizes(Readable.from(pieces)), [{ columns: 1, rows: 2 }]);
+  });
+
+  it("takes little time for a message that is full of documents", async () => {
+    const size = Buffer.from('{"Width":1,"Height":2}');
+    for (const unit of ["}", "{}", "{", '{"Width":3,"Height":4}']) {
+      const message = Buffer.alloc(4 * 1024 * 1024, unit);
+      const before = process.threadCpuUsage();
+      assert.deepEqual(await sizes(Readable.from([message, size])), [{ columns: 1, rows: 2 }]);
+      const { user, system } = process.threadCpuUsage(before);
+      assert.ok(user + system < 500_000, `${user + system} µs for ${unit}`);
+    }
   });
 
   it("takes any bytes", async () => {

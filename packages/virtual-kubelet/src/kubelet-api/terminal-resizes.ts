@@ -12,16 +12,18 @@ const maxSize = 65_535;
  */
 export async function* terminalResizes(stream: Readable): AsyncGenerator<TerminalSize, void, void> {
   const newest = new NewestSize();
-  let text = "";
-  stream.setEncoding("utf8");
-  stream.on("data", (chunk: string) => {
-    text += chunk;
-    for (let end = text.indexOf("}"); end >= 0; end = text.indexOf("}")) {
-      const size = parseSize(text.slice(0, end + 1));
-      if (size) newest.put(size);
-      text = text.slice(end + 1);
-    }
-    if (text.length > maxDocumentBytes) text = "";
+  let rest: Buffer = Buffer.alloc(0);
+  stream.on("data", (chunk: Buffer) => {
+    // Only the newest size counts. A chunk may have millions of documents, and parsing all of them would block the event loop.
+    const tail = Buffer.concat([rest, chunk.subarray(-maxDocumentBytes)]).subarray(
+      -maxDocumentBytes,
+    );
+    const end = tail.lastIndexOf("}");
+    rest = tail.subarray(end + 1);
+    if (end < 0) return;
+    const begin = Math.max(0, tail.lastIndexOf("{", end));
+    const size = parseSize(tail.toString("utf8", begin, end + 1));
+    if (size) newest.put(size);
   });
   stream.once("end", () => newest.end());
   stream.once("close", () => newest.end());
