@@ -55,6 +55,24 @@ describe("execProcess()", () => {
     );
   });
 
+  it("starts no process for a client that leaves before the start", async () => {
+    using place = temporaryRuntime('echo $$ > "$PIDS"; exec sleep 1000');
+    const stop = new AbortController();
+    class SlowPipes extends NamedPipes {
+      override async fromChild(): Promise<ChildPipe> {
+        const pipe = await super.fromChild();
+        stop.abort(new Error("gone"));
+        return pipe;
+      }
+    }
+    const context = { ...place.context, pipes: new SlowPipes(place.context.paths.pipes) };
+    const streams = { tty: false, stdout: new PassThrough() };
+    await assert.rejects(execProcess("c", main, streams, stop.signal, context), {
+      message: "gone",
+    });
+    assert.equal(existsSync(context.crun.env.PIDS), false);
+  });
+
   it("does not wait for what a process leaves running where nothing else takes orphans", async () => {
     // Like crun: in the foreground it waits for all descendants, but not when detached. The process is not its child.
     const script = `

@@ -52,7 +52,7 @@ export async function execProcess(
   const sized = withConsoleSize(process, sizes?.first);
   await using files = await ExecFiles.create(context.paths.execs, context.name, sized);
   using turn = await context.turns?.enter(signal);
-  const pipes = await openPipes(streams, context.pipes);
+  const pipes = await openPipes(streams, context.pipes, signal);
   const child = startCrun(id, { files, pipes, context, process, isTerminal: streams.tty });
   const exited = exitCode(child, id);
   const finished = new AbortController();
@@ -162,12 +162,17 @@ type Pipes = Partial<Record<"stdin" | "stdout" | "stderr", ChildPipe>>;
  * Streams that were not requested are /dev/null. A terminal has a single output stream and always has an input, because end of
  * input would act like Ctrl-D.
  */
-async function openPipes(streams: ProcessStreams, pipes: NamedPipes): Promise<Pipes> {
+async function openPipes(
+  streams: ProcessStreams,
+  pipes: NamedPipes,
+  signal: AbortSignal,
+): Promise<Pipes> {
   const opened: Pipes = {};
   try {
     if (streams.stdin ?? streams.tty) opened.stdin = await pipes.toChild();
     if (streams.stdout) opened.stdout = await pipes.fromChild();
     if (streams.stderr && !streams.tty) opened.stderr = await pipes.fromChild();
+    signal.throwIfAborted(); // an abort before the start would not end the process
     return opened;
   } catch (error) {
     closePipes(opened);
