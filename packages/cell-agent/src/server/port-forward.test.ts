@@ -83,6 +83,33 @@ describe("servePortForward()", () => {
     agent.close();
     server.close();
   });
+
+  it("ends when its client leaves, though the server neither reads nor sends", async (t) => {
+    if (process.getuid?.() !== 0) return t.skip("needs root");
+    const server = net.createServer({ pauseOnConnect: true });
+    const port = await listen(server);
+    const served = Promise.withResolvers<void>();
+    const bytes = 32 * 1024 * 1024; // more than sockets and pipes take
+    const maxSessionMemory = 1000;
+    const agent = http2.createServer({ maxSessionMemory, settings: { initialWindowSize: bytes } });
+    agent.on("session", (session) => session.setLocalWindowSize(bytes));
+    agent.on("stream", (stream) => {
+      stream.on("error", () => {});
+      const networkNamespace = "/proc/self/ns/net";
+      const options = { port, networkNamespace, logger: silentLogger };
+      servePortForward(stream, options).then(served.resolve, served.reject);
+    });
+    const client = http2.connect(`http://127.0.0.1:${await listen(agent)}`, { maxSessionMemory });
+    const stream = client.request({ ":method": "POST" }, { endStream: false });
+    stream.on("error", () => {});
+    await once(stream, "response");
+    await new Promise((resolve) => stream.write(Buffer.alloc(bytes), resolve));
+    stream.close(http2.constants.NGHTTP2_CANCEL);
+    await served.promise;
+    client.close();
+    agent.close();
+    server.close();
+  });
 });
 
 async function listen(server: net.Server): Promise<number> {

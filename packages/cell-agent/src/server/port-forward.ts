@@ -32,9 +32,16 @@ export async function servePortForward(
     networkNamespace === undefined
       ? await connectLocally(port)
       : connectInNamespace(networkNamespace, port, logger);
+  if (stream.destroyed) return void connection.destroy();
   stream.respond({ ":status": 200, "content-type": "application/octet-stream" });
   const gone = new AbortController();
-  stream.once("close", () => gone.abort());
+  stream.once("close", () => {
+    gone.abort();
+    const isComplete = stream.readableEnded && stream.writableFinished;
+    // The pipelines do not notice the end of the stream while they wait for a server that neither reads nor sends.
+    const timer = setTimeout(() => connection.destroy(), isComplete ? lingerMs : 0);
+    connection.once("close", () => clearTimeout(timer));
+  });
   // Each direction ends separately, because a client that has sent everything still wants the response.
   const results = await Promise.allSettled([
     pipeline(stream.iterator({ destroyOnReturn: false }), connection),
