@@ -6,8 +6,8 @@ import { pause, systemClock } from "@kip/base";
 // that prints single lines, or a server that sends small pieces, would delay all of them for as long as it continues. So after
 // a stream has sent many small pieces, it pauses briefly, and what arrives meanwhile is sent as one piece.
 
-/** Pieces of at least this size never wait, bytes. */
-const smallBytes = 4096;
+/** Pieces of at least this size never wait, bytes. Kip does not count them either. */
+const smallBytes = 512;
 
 /** A rate limit for small pieces: per second, and in a burst. */
 class Pace {
