@@ -42,6 +42,8 @@ export interface AgentLogOptions {
   readonly sinceTimeMs?: number;
   /** Maximum size of the response in bytes, 1 or more. */
   readonly limitBytes?: number;
+  /** Whether the log is for kip itself, which clients of the cluster must not delay. @default false */
+  readonly isForKip?: boolean;
 }
 
 /** Longest command in a path, bytes. HTTP/2 in Node accepts no header above 64 KiB. */
@@ -167,6 +169,9 @@ export class AgentClient implements AsyncDisposable {
   /**
    * The log of a container as plain text. With `follow`, it ends with the container or when the signal aborts. Reading fails if
    * the connection is lost before the end.
+   *
+   * @throws {AgentError} code `AGENT_BUSY` (retryable) if clients have too many streams to the cell; so do exec, attach and
+   * portForward
    */
   async logs(container: string, options: AgentLogOptions, signal: AbortSignal): Promise<Readable> {
     const query = new URLSearchParams();
@@ -178,7 +183,8 @@ export class AgentClient implements AsyncDisposable {
     if (options.sinceTimeMs !== undefined)
       query.set("sinceTime", new Date(options.sinceTimeMs).toISOString());
     const path = `logs/${encodeURIComponent(container)}?${query.toString()}`;
-    const stream = await this.#requests.open("GET", path, { signal, kind: "download" });
+    const kind = options.isForKip === true ? "copy" : "download";
+    const stream = await this.#requests.open("GET", path, { signal, kind });
     if (options.follow === true) void this.#addReader(finished(stream, { writable: false }));
     return stream;
   }

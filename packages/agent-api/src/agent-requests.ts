@@ -14,11 +14,12 @@ import {
   type PiecePace,
 } from "@kip/base";
 import { decodeAnswer, readError, readText } from "./answers.ts";
+import { BulkWindows, maxWindowBytes } from "./bulk-windows.ts";
 import { AgentError } from "./errors.ts";
 import { EventLoopBudget, pieceCostMs } from "./event-loop-budget.ts";
 import { FloodGuard } from "./flood-guard.ts";
 import { keepAlive } from "./keep-alive.ts";
-import { unreachable, widenWindows, type PeerOptions } from "./open-session.ts";
+import { unreachable, type PeerOptions } from "./open-session.ts";
 import { apiVersion } from "./routes.ts";
 
 const answerTimeoutMs = 30_000;
@@ -26,6 +27,17 @@ const answerTimeoutMs = 30_000;
 const tinyPieceBytes = 512;
 /** How often to check a connection for frames that were not requested, milliseconds. */
 const floodCheckMs = 1000;
+
+/** Most streams of a connection for clients of the cluster. */
+const maxClientStreams = 250;
+/**
+ * Streams of a connection that are left for kip's own requests. Without them, those would wait until a client leaves, and the pod
+ * could not be stopped. Matters for agents of earlier versions, which accept 250 streams.
+ */
+const ownStreams = 16;
+
+/** All connections share the memory of this process. */
+const bulkWindows = new BulkWindows();
 
 /** Options of {@link AgentRequests}. */
 export interface AgentRequestsOptions {
@@ -45,7 +57,8 @@ export class AgentRequests implements AsyncDisposable {
   readonly #flood: FloodGuard;
   /** Limits streams for clients of the cluster: a cell that sends single bytes without pause is read slowly. */
   readonly #budget = new EventLoopBudget(systemClock);
-  #hasWideWindows = false;
+  /** Open streams for clients of the cluster. */
+  #clientStreams = 0;
 
   constructor(session: ClientHttp2Session, options: AgentRequestsOptions) {
     this.#session = session;
@@ -98,14 +111,19 @@ export class AgentRequests implements AsyncDisposable {
       readonly signal: AbortSignal | undefined;
       /** Called with the length of each piece of the response's body, before it is read. */
       readonly onPiece?: (bytes: number) => void;
-      /** The kind of the bodies: a document each way, one long response, or bytes or lines both ways. @default "document" */
-      readonly kind?: "document" | "download" | "duplex" | "lines";
+      /**
+       * The kind of the bodies: a document each way; one long response, for a client of the cluster or for kip itself; bytes
+       * both ways for such a client; or lines both ways. @default "document"
+       */
+      readonly kind?: "document" | "download" | "copy" | "duplex" | "lines";
     },
   ): Promise<ClientHttp2Stream> {
     options.signal?.throwIfAborted();
     if (this.isClosing) throw this.lost("the connection is gone");
     const { kind } = options;
-    const isBulk = kind === "download" || kind === "duplex";
+    const isForClient = kind === "download" || kind === "duplex";
+    const isBulk = isForClient || kind === "copy";
+    if (isForClient) this.#checkRoom();
     const headers: OutgoingHttpHeaders = { ":method": method, ":path": `/${apiVersion}/${path}` };
     const hasBody = options.body !== undefined || kind === "duplex" || kind === "lines";
     const stream = this.#session.request(headers, {
@@ -120,10 +138,7 @@ export class AgentRequests implements AsyncDisposable {
       stream.setMaxListeners(20); // copies in both directions add listeners to ours
     }
     this.#watchContent(stream, options.onPiece);
-    if (isBulk && !this.#hasWideWindows) {
-      this.#hasWideWindows = true;
-      widenWindows(this.#session);
-    }
+    if (isBulk) this.#addBulk(stream, isForClient ? 1 : 0);
     if (options.body !== undefined) stream.end(JSON.stringify(options.body));
     let status: number;
     try {
@@ -149,6 +164,29 @@ export class AgentRequests implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#session.destroy();
     await this.closed;
+  }
+
+  /** @throws {AgentError} code `AGENT_BUSY` */
+  #checkRoom(): void {
+    const { maxConcurrentStreams = Infinity } = this.#session.remoteSettings;
+    const most = Math.min(maxClientStreams, maxConcurrentStreams - ownStreams);
+    if (this.#clientStreams < most) return;
+    const uses = "exec, attach, port-forward and logs";
+    throw new AgentError(
+      "AGENT_BUSY",
+      `Cannot open a stream to cell "${this.#options.peer.cellName}": it has ${this.#clientStreams} for ${uses} already`,
+      { retryable: true, remedy: "Close some of them, or try again later" },
+    );
+  }
+
+  #addBulk(stream: ClientHttp2Stream, ofClients: 0 | 1): void {
+    bulkWindows.add(this.#session, stream);
+    this.#clientStreams += ofClients;
+    stream.once("close", () => {
+      this.#clientStreams -= ofClients;
+      // The rest of its content still arrives, but not in `push`.
+      if (!stream.readableEnded) this.#flood.brokenOff(maxWindowBytes);
+    });
   }
 
   #paceOf(stream: ClientHttp2Stream): PiecePace {

@@ -6,6 +6,8 @@ export type AgentErrorCode =
   | "AGENT_ANSWER_INVALID"
   /** A bandwidth annotation of the pod is not valid. */
   | "AGENT_BANDWIDTH_INVALID"
+  /** Clients of the cluster have as many streams to the cell as they may have. */
+  | "AGENT_BUSY"
   /** The pod's settings contradict its image. */
   | "AGENT_CONTAINER_CONFIG"
   /** The container is not running. */

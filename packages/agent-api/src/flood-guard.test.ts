@@ -17,4 +17,20 @@ describe("FloodGuard", () => {
     assert.equal(second(4000, 1_000_000, 0), true);
     assert.equal(second(14_000, 1_000_000, 0), false);
   });
+
+  it("expects what was on its way when a response was broken off, once and for a while", () => {
+    let read = 0;
+    const guard = new FloodGuard(() => read, 0);
+    const second = (time: number, bytes: number): boolean => {
+      read += bytes;
+      return guard.isFlooded(time);
+    };
+    guard.brokenOff(10_000_000);
+    assert.equal(second(1000, 8_000_000), false);
+    assert.equal(second(2000, 8_000_000), false);
+    assert.equal(second(3000, 8_000_000), true);
+    guard.brokenOff(10_000_000);
+    for (let time = 4000; time < 64_000; time += 1000) assert.equal(second(time, 0), false);
+    assert.equal(second(64_000, 8_000_000), true);
+  });
 });

@@ -24,15 +24,6 @@ export interface PeerOptions {
 const windowBytes = 64 * 1024 - 1;
 /** The same limit for all responses together. */
 const sessionWindowBytes = 4 * windowBytes;
-/** The limit for streams of clients of the cluster, which is higher so that distant cells are not slow. */
-const bulkWindowBytes = 1024 * 1024;
-const bulkSessionWindowBytes = 8 * bulkWindowBytes;
-
-/** Allows the peer to send more of each response in advance. */
-export function widenWindows(session: ClientHttp2Session): void {
-  session.settings({ initialWindowSize: bulkWindowBytes });
-  session.setLocalWindowSize(bulkSessionWindowBytes);
-}
 
 /**
  * HTTP/2 in TLS' protocol list. Node copies it for each connection. It would copy a list of names or a Buffer into bytes of a

@@ -259,6 +259,31 @@ describe("hostile cell: the client of its agent", limit, () => {
     }
   });
 
+  it("keeps the connection to an honest agent when clients leave in the middle of long responses", async () => {
+    await using meeting = await Meeting.with((stream) => {
+      stream.respond({ ":status": 200 });
+      const more = (): void => {
+        while (!stream.destroyed && stream.write(Buffer.alloc(65_536)));
+      };
+      stream.on("drain", more);
+      more();
+    });
+    const { client } = meeting;
+    const left = new AbortController();
+    const logs = await Promise.all(
+      Array.from({ length: 20 }, () => client.logs("c", {}, left.signal)),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    for (const log of logs) log.read(); // grants the agent the window again
+    // Until the next check, and while the agent sends on, nothing is read from the connection.
+    await new Promise((resolve) => setImmediate(resolve));
+    const end = performance.now() + 1200;
+    while (performance.now() < end);
+    left.abort();
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+    assert.equal(client.isClosing, false);
+  });
+
   it("does not speak to a cell whose certificate has further names", async () => {
     await assert.rejects(
       Meeting.with(() => {}, `${cellServerName("cell-1")},cell-2.cell.kip`),

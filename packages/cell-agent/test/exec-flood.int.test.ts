@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { PassThrough } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import { describe, it } from "node:test";
-import type { AgentClient, PodReport } from "@kip/agent-api";
+import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
 import { Cell } from "./cell.ts";
 import { container, desiredPod } from "./desired-pod.ts";
 import { report } from "./test-cell.ts";
@@ -63,5 +63,34 @@ describe("an agent whose pod has many containers, under a flood of commands", ()
 
     assert.ok(most > 1 && most <= atATime, `${most} at once`);
     assert.ok(!seen.includes(false), "ready all the time");
+  });
+
+  it("still answers kip when clients have as many streams as they may have", async () => {
+    await using cell = await Cell.start();
+    let running = 0;
+    const full = Promise.withResolvers<void>();
+    cell.runtime.execute = async (_options, _streams, signal) => {
+      running += 1;
+      if (running === 250) full.resolve();
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      return 0;
+    };
+    const client = await cell.connect();
+    await client.putPod(desiredPod({ containers: [container("c0")] }));
+    await report(client, ({ containers: [c0] }) => c0?.running !== undefined);
+    const left = new AbortController();
+    const run = async (): Promise<string> =>
+      await client.exec("c0", ["wait"], { tty: false }, left.signal).then(
+        () => "ended",
+        (error: unknown) => (AgentError.is(error, "AGENT_BUSY") ? "busy" : "aborted"),
+      );
+    const ends = Array.from({ length: 300 }, run);
+    await full.promise;
+    await client.info();
+    await client.deletePod(1);
+    left.abort();
+    const all = await Promise.all(ends);
+    const counts = ["busy", "aborted"].map((end) => all.filter((one) => one === end).length);
+    assert.deepEqual(counts, [50, 250]);
   });
 });

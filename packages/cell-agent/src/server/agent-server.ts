@@ -43,6 +43,12 @@ const windowBytes = 1024 * 1024;
 /** Minimum interval of log lines about refused connections, milliseconds. */
 const refusalMs = 10_000;
 
+/**
+ * Maximum number of streams of a connection. Kip opens at most 250 for clients, and a few of its own. Node counts a closed stream a
+ * little longer than kip does.
+ */
+const maxConcurrentStreams = 1000;
+
 /** Maximum number of kip's connections. */
 const mostOfKip = 64;
 
@@ -62,7 +68,7 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
     // Each command that ends and each client that leaves resets a stream: Node's 33 a second are few for the users of a pod.
     streamResetBurst: 10_000,
     streamResetRate: 1000,
-    settings: { initialWindowSize: windowBytes, maxConcurrentStreams: 250, enablePush: false },
+    settings: { initialWindowSize: windowBytes, maxConcurrentStreams, enablePush: false },
   });
   server.maxConnections = mostOfKip + mostUnidentified;
   const unidentified = new UnidentifiedConnections();

@@ -158,7 +158,7 @@ export class LogArchive {
       if (!(await take(blockBytes))) return;
       const log = await agent.logs(
         container,
-        { timestamps: true, previous, tailBytes: maxLogBytes },
+        { timestamps: true, previous, tailBytes: maxLogBytes, isForKip: true },
         signal,
       );
       const part = createWriteStream(`${file}.part`, { mode: 0o600 });

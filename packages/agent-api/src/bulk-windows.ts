@@ -1,0 +1,75 @@
+import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
+
+/** Window of a stream, bytes: large, so that distant cells are not slow. */
+export const maxWindowBytes = 1024 * 1024;
+/** Window of a stream while very many are open, bytes. */
+const minWindowBytes = 64 * 1024;
+/** Windows of all streams together, bytes, while no stream has less than the minimum. */
+const allWindowsBytes = 64 * maxWindowBytes;
+/** Limit for all responses of one connection, bytes. Node grants it again when data arrives, read or not. */
+const sessionWindowBytes = 8 * maxWindowBytes;
+
+/** A connection with such streams. */
+interface Use {
+  streams: number;
+  windowBytes: number;
+  /** Whether the peer has not confirmed a window yet. Node accepts only a few unconfirmed changes. */
+  isPending: boolean;
+}
+
+/**
+ * Windows of the streams for clients of the cluster, on all connections of this process. A stream whose client does not read
+ * keeps a whole window in memory. So the windows become smaller while many streams are open.
+ */
+export class BulkWindows {
+  readonly #sessions = new Map<ClientHttp2Session, Use>();
+  #streams = 0;
+  #windowBytes = maxWindowBytes;
+
+  /** Counts a new stream until it is closed, and sets the windows of its connection. */
+  add(session: ClientHttp2Session, stream: ClientHttp2Stream): void {
+    const use = this.#sessions.get(session) ?? this.#begin(session);
+    use.streams += 1;
+    this.#count(1);
+    this.#apply(session, use);
+    stream.once("close", () => {
+      use.streams -= 1;
+      this.#count(-1);
+    });
+  }
+
+  #begin(session: ClientHttp2Session): Use {
+    const use: Use = { streams: 0, windowBytes: 0, isPending: false };
+    this.#sessions.set(session, use);
+    session.once("close", () => this.#sessions.delete(session));
+    session.setLocalWindowSize(sessionWindowBytes);
+    return use;
+  }
+
+  #count(change: 1 | -1): void {
+    this.#streams += change;
+    const before = this.#windowBytes;
+    while (this.#windowBytes > minWindowBytes && this.#all() > allWindowsBytes)
+      this.#windowBytes /= 2;
+    // Otherwise a stream that comes and goes at the limit would change all windows each time.
+    while (this.#windowBytes < maxWindowBytes && this.#all() * 4 <= allWindowsBytes)
+      this.#windowBytes *= 2;
+    if (this.#windowBytes === before) return;
+    for (const [session, use] of this.#sessions) if (use.streams > 0) this.#apply(session, use);
+  }
+
+  #all(): number {
+    return this.#windowBytes * this.#streams;
+  }
+
+  #apply(session: ClientHttp2Session, use: Use): void {
+    if (use.isPending || use.windowBytes === this.#windowBytes) return;
+    if (session.closed || session.destroyed) return;
+    use.isPending = true;
+    use.windowBytes = this.#windowBytes;
+    session.settings({ initialWindowSize: use.windowBytes }, () => {
+      use.isPending = false;
+      this.#apply(session, use);
+    });
+  }
+}
