@@ -1,24 +1,19 @@
 import { systemClock, type Clock } from "@kip/base";
-import "reflect-metadata";
-import { X509CertificateGenerator } from "@peculiar/x509";
-import { leafExtensions, subjectName, validity } from "./certificate-content.ts";
+import { validity } from "./certificate-content.ts";
 import type { IssueOptions } from "./issue-options.ts";
-import { exportPrivateKey, generateKeys, type KeyPair } from "./key-pair.ts";
+import { generateKeyObjects, keyText, type KeyPair } from "./key-pair.ts";
+import { leafCertificate } from "./leaf-certificate.ts";
 
 /** Creates a key and a certificate signed by the same key, without an authority. */
 export async function createSelfSigned(
   options: IssueOptions,
   clock: Clock = systemClock,
 ): Promise<KeyPair> {
-  const keys = await generateKeys();
-  const certificate = await X509CertificateGenerator.createSelfSigned({
-    name: subjectName(options.commonName, options.organizations),
-    keys,
+  const { publicKey, privateKey } = await generateKeyObjects();
+  const certificate = leafCertificate(options, {
     ...validity(clock.now(), options),
-    extensions: await leafExtensions(options, { subject: keys.publicKey, issuer: keys.publicKey }),
+    key: publicKey,
+    signer: { key: privateKey },
   });
-  return {
-    certificate: `${certificate.toString("pem")}\n`,
-    key: exportPrivateKey(keys.privateKey),
-  };
+  return { certificate, key: keyText(privateKey) };
 }
