@@ -249,8 +249,14 @@ function closeUnwritten(stream: ClientHttp2Stream): void {
 
 async function responseStatus(stream: ClientHttp2Stream): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const onClose = (): void => reject(new Error("the connection was closed"));
   stream.once("response", (headers) => resolve(headers[":status"] ?? 0));
   stream.once("error", reject);
-  stream.once("close", () => reject(new Error("the connection was closed")));
-  return await promise;
+  stream.once("close", onClose);
+  try {
+    return await promise;
+  } finally {
+    stream.off("error", reject);
+    stream.off("close", onClose); // an error with a stack trace for each stream would cost more than its end
+  }
 }

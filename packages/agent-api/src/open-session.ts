@@ -79,9 +79,7 @@ export async function openSession(
     stage: "connection after the TLS handshake; it may refuse our certificate",
   });
   session.setLocalWindowSize(sessionWindowBytes);
-  // Requests report failures of the connection. Without a listener Node would end the process.
-  session.on("error", () => {});
-  return session;
+  return session; // requests report failures of the connection
 }
 
 let known:
@@ -118,7 +116,10 @@ interface Settling<T> {
   readonly peer: PeerOptions;
 }
 
-/** Waits for an event of a new connection, and destroys the connection if it does not come in time. */
+/**
+ * Waits for an event of a new connection, and destroys the connection if it does not come in time. Afterwards its listeners are
+ * gone: they would last as long as the connection, and make an error with a stack trace at its end.
+ */
 async function settle<T extends Socket | ClientHttp2Session>(
   emitter: T,
   event: string,
@@ -132,10 +133,14 @@ async function settle<T extends Socket | ClientHttp2Session>(
     options.timeoutMs,
   );
   options.signal?.addEventListener("abort", onAbort, { once: true });
-  emitter.once(event, () => resolve(emitter));
-  emitter.on("error", (error: Error) => fail(connectionError(options.peer, error)));
+  const onEvent = (): void => resolve(emitter);
+  const onError = (error: Error): void => fail(connectionError(options.peer, error));
+  const onClose = (): void => fail(unreachable(options.peer, `it ended the ${options.stage}`));
+  emitter.on("error", ignore); // Node would end the process for an error that comes later
+  emitter.on("error", onError);
+  emitter.once(event, onEvent);
   // A refusal of our certificate comes after the handshake, and closes the connection.
-  emitter.once("close", () => fail(unreachable(options.peer, `it ended the ${options.stage}`)));
+  emitter.once("close", onClose);
   try {
     options.signal?.throwIfAborted();
     return await promise;
@@ -145,8 +150,13 @@ async function settle<T extends Socket | ClientHttp2Session>(
   } finally {
     clearTimeout(timer);
     options.signal?.removeEventListener("abort", onAbort);
+    emitter.off("error", onError);
+    emitter.off(event, onEvent);
+    emitter.off("close", onClose);
   }
 }
+
+function ignore(): void {}
 
 function abortReason(signal: AbortSignal | undefined): Error {
   return signal?.reason instanceof Error ? signal.reason : new Error("Aborted");
