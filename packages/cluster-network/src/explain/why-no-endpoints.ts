@@ -5,7 +5,7 @@ import type { KnownCluster } from "./cluster-objects.ts";
 import { whyNotReady } from "./readiness.ts";
 
 /** How many pods are named at most. */
-const mostPods = 10;
+const maxPods = 10;
 
 /** Why a Service has no endpoint that gets connections, as sentences. @param port absent for a headless Service */
 export function whyNoEndpoints(
@@ -36,6 +36,6 @@ export function whyNoEndpoints(
       `Pods that it selects are ready, but no endpoint has the port${name}: is its target port a name that no container has?`,
     ];
   }
-  const more = reasons.length - mostPods;
-  return [...reasons.slice(0, mostPods), ...(more > 0 ? [`${more} more pods are not ready`] : [])];
+  const more = reasons.length - maxPods;
+  return [...reasons.slice(0, maxPods), ...(more > 0 ? [`${more} more pods are not ready`] : [])];
 }

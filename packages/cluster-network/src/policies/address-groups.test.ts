@@ -235,7 +235,7 @@ describe("AddressGroups", () => {
     };
     const fillFor = (owner: string): number => {
       let steps = 0;
-      for (const _ of groups.fill()) if (++steps > 0 && !groups.isLate(owner)) break;
+      for (const _ of groups.fill()) if (++steps > 0 && !groups.hasOutdatedGroup(owner)) break;
       return steps;
     };
     for (const [owner, count] of [
@@ -255,7 +255,7 @@ describe("AddressGroups", () => {
     fillFor("web");
     setPods(1, "z");
     const steps = fillFor("web");
-    assert.ok(groups.isLate("large") && groups.isLate("larger"));
+    assert.ok(groups.hasOutdatedGroup("large") && groups.hasOutdatedGroup("larger"));
     assert.ok(steps < 40, `${steps} steps`);
   });
 
@@ -353,7 +353,7 @@ describe("AddressGroups", () => {
     assert.ok(!has9090() && !groups.isFilled(name) && groups.isFilled(name, fills - 1));
     groups.settle();
     assert.ok(has9090());
-    assert.equal(groups.takeChanges().get(name)?.isOther, true);
+    assert.equal(groups.takeChanges().get(name)?.isChanged, true);
     assert.deepEqual([...groups.takeChanges().keys()], []);
   });
 
@@ -376,9 +376,9 @@ describe("AddressGroups", () => {
     for (const _ of groups.fill()) break;
     const count = noted.mock.callCount();
     noted.mock.restore();
-    assert.ok(owners.every((owner) => groups.isLate(owner)));
+    assert.ok(owners.every((owner) => groups.hasOutdatedGroup(owner)));
     assert.ok(count < 3 * (owners.length + names.length), `${count} were noted`);
     groups.settle();
-    assert.ok(!owners.some((owner) => groups.isLate(owner)));
+    assert.ok(!owners.some((owner) => groups.hasOutdatedGroup(owner)));
   });
 });

@@ -3,11 +3,11 @@ import { FillQueue, podsPerStep } from "./fill-queue.ts";
 import {
   areSame,
   count,
-  isLost,
+  needsRefill,
   newGroup,
   noShare,
-  ofAddresses,
-  ofPod,
+  shareOfAddresses,
+  shareOfPod,
   rank,
   storesValues,
   takeChange,
@@ -23,7 +23,7 @@ import { KnownPods } from "./known-pods.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { ownNumbers } from "./pod-ports.ts";
 import type { PodScope } from "./pod-scope.ts";
-import { firstNumbers, mostNumbers, noRankedNumbers, type PortNumbers } from "./port-numbers.ts";
+import { firstNumbers, maxNumbers, noRankedNumbers, type PortNumbers } from "./port-numbers.ts";
 
 /** What policies need to know of a node. */
 export interface NodeFacts {
@@ -44,14 +44,14 @@ export class AddressGroups {
   readonly #nodes = new Map<string, NodeFacts>();
   readonly #groups = new Map<string, Group>();
   /** Groups of nodes. Only administrators' policies name some, so they are few, and a change of a node goes to each at once. */
-  readonly #ofNodes = new Map<string, Group>();
+  readonly #nodeGroups = new Map<string, Group>();
   /** Groups whose members have changed since {@link AddressGroups.takeChanges}. */
   readonly #touched = new Set<string>();
   readonly #nodeNumbers = new Numbering();
   /** New groups, which have to be compared with all pods or nodes. */
   readonly #unfilled = new FillQueue();
   /** Other groups, which have to be compared with pods that have changed. */
-  readonly #late = new FillQueue();
+  readonly #outdated = new FillQueue();
   /** Names of groups by their selectors: those of administrators' policies are asked for again with each pod. */
   readonly #names = new WeakMap<object, string>();
   #fills = 0;
@@ -85,11 +85,11 @@ export class AddressGroups {
    */
   *fill(): Generator<undefined> {
     this.#fills++;
-    this.#tellGroups();
-    while (this.#unfilled.size + this.#late.size > 0) {
+    this.#queueOutdatedGroups();
+    while (this.#unfilled.size + this.#outdated.size > 0) {
       // Users decide how long either queue is, and a caller may have time for one step only: the queues take turns.
       this.#isTurnOfNew = !this.#isTurnOfNew;
-      const queue = this.#isTurnOfNew ? this.#unfilled : this.#late;
+      const queue = this.#isTurnOfNew ? this.#unfilled : this.#outdated;
       if (queue.size === 0) continue;
       queue.step();
       yield;
@@ -98,9 +98,9 @@ export class AddressGroups {
   }
 
   /** Notes that pods of a namespace wait for groups to be filled. */
-  want(names: Iterable<string>, namespace: string): void {
+  addWaiter(names: Iterable<string>, namespace: string): void {
     for (const name of names)
-      for (const queue of [this.#late, this.#unfilled]) queue.want(name, namespace);
+      for (const queue of [this.#outdated, this.#unfilled]) queue.addWaiter(name, namespace);
   }
 
   /** Brings all groups up to date at once. */
@@ -110,7 +110,7 @@ export class AddressGroups {
 
   /** Whether all groups are up to date. */
   get isSettled(): boolean {
-    return !this.#pods.isChanged && this.#unfilled.size + this.#late.size === 0;
+    return !this.#pods.isChanged && this.#unfilled.size + this.#outdated.size === 0;
   }
 
   /**
@@ -123,7 +123,7 @@ export class AddressGroups {
     const group = this.#groups.get(name);
     if (!group) return false;
     if (since !== undefined && group.filledIn > since) return true;
-    if (this.#unfilled.has(name) || this.#late.has(name)) return false;
+    if (this.#unfilled.has(name) || this.#outdated.has(name)) return false;
     const { nodes, namespace } = group.selector;
     return nodes !== undefined || !this.#pods.isChangedIn(namespace);
   }
@@ -146,8 +146,8 @@ export class AddressGroups {
    *
    * @param namespace "" for policies of administrators
    */
-  isLate(namespace: string): boolean {
-    return this.#late.isWantedBy(namespace);
+  hasOutdatedGroup(namespace: string): boolean {
+    return this.#outdated.isAwaitedBy(namespace);
   }
 
   /** Takes a pod; undefined if it is gone. Groups have the change after the next {@link AddressGroups.fill}. */
@@ -161,7 +161,7 @@ export class AddressGroups {
     if (node) this.#nodes.set(name, node);
     else this.#nodes.delete(name);
     const number = this.#nodeNumbers.of(name);
-    for (const [groupName, group] of this.#ofNodes)
+    for (const [groupName, group] of this.#nodeGroups)
       this.#placeNode(groupName, group, { number, before, after: node });
     if (!node) this.#nodeNumbers.release(name);
   }
@@ -206,7 +206,7 @@ export class AddressGroups {
     const group = this.#groups.get(name);
     if (!group) return 0;
     group.owners.note(namespace, change);
-    if (change > 0) this.#late.want(name, namespace);
+    if (change > 0) this.#outdated.addWaiter(name, namespace);
     group.uses += change;
     if (group.uses > 0 && group.areMembersKnown) group.counts ??= this.#countsOf(group);
     if (!storesValues(group)) {
@@ -226,7 +226,7 @@ export class AddressGroups {
     const group = this.#groups.get(name);
     if (!group) return;
     group.owners.note(namespace, change);
-    if (change > 0) this.#late.want(name, namespace);
+    if (change > 0) this.#outdated.addWaiter(name, namespace);
     group.holds += change;
     this.#forgetUnused(name, group);
   }
@@ -257,7 +257,7 @@ export class AddressGroups {
   }
 
   /** The port numbers that the pods of a selector have for a named port, as far as the group of {@link numbersName} is up to date. */
-  portNumbers(selector: GroupSelector, port: PortName, most: number = mostNumbers): PortNumbers {
+  portNumbers(selector: GroupSelector, port: PortName, most: number = maxNumbers): PortNumbers {
     const group = this.#groups.get(this.numbersName(selector, port));
     return firstNumbers(group?.chosen ?? noRankedNumbers, most);
   }
@@ -286,7 +286,7 @@ export class AddressGroups {
       if (part) matchesLabels(part, {});
     this.#groups.set(name, group);
     if (selector.nodes) {
-      this.#ofNodes.set(name, group);
+      this.#nodeGroups.set(name, group);
       this.#unfilled.add(name, this.#fillWithNodes(name, group));
       return;
     }
@@ -307,13 +307,13 @@ export class AddressGroups {
   }
 
   *#fillWithPods(name: string, group: Group, scope: PodScope): Generator<undefined, number> {
-    const count = yield* this.#catchUp(name, group, scope);
+    const count = yield* this.#compareWithChangedPods(name, group, scope);
     takeChange(group);
     return count;
   }
 
   /** Compares a group with all pods. */
-  *#lookAtAll(name: string, group: Group, scope: PodScope): Generator<undefined, number> {
+  *#compareWithAllPods(name: string, group: Group, scope: PodScope): Generator<undefined, number> {
     let count = 0;
     for (;;) {
       const found = newGroup(group.selector);
@@ -324,9 +324,9 @@ export class AddressGroups {
         if (count < podsPerStep) continue;
         count = 0;
         yield;
-        if (isLost(group)) break;
+        if (needsRefill(group)) break;
       }
-      if (isLost(group)) continue; // so many pods have changed meanwhile that it begins again
+      if (needsRefill(group)) continue; // so many pods have changed meanwhile that it begins again
       if (storesValues(group)) found.counts ??= this.#countsOf(found);
       takeMembers(group, found);
       this.#touched.add(name); // even if nothing is in it: it may have had members before
@@ -335,10 +335,14 @@ export class AddressGroups {
   }
 
   /** Compares a group with pods that have changed. */
-  *#catchUp(name: string, group: Group, scope: PodScope): Generator<undefined, number> {
+  *#compareWithChangedPods(
+    name: string,
+    group: Group,
+    scope: PodScope,
+  ): Generator<undefined, number> {
     let count = 0;
     for (;;) {
-      if (isLost(group)) count = yield* this.#lookAtAll(name, group, scope);
+      if (needsRefill(group)) count = yield* this.#compareWithAllPods(name, group, scope);
       const number = scope.at(group.seen ?? 0);
       if (number === undefined) {
         // Ranking has steps, too, and pods may have changed in between.
@@ -348,8 +352,8 @@ export class AddressGroups {
         return count;
       }
       // The end of a pod's old state is noted right after its new state. Both are in one step, so that no pod counts twice between two steps.
-      const isOver = this.#pods.state(number)?.isOver ?? false;
-      if (count >= 2 * podsPerStep || (count >= podsPerStep && !isOver)) {
+      const isOutdated = this.#pods.state(number)?.isOutdated ?? false;
+      if (count >= 2 * podsPerStep || (count >= podsPerStep && !isOutdated)) {
         count = 0;
         yield;
         continue;
@@ -360,20 +364,21 @@ export class AddressGroups {
   }
 
   /** Queues the groups that have to be compared with pods that have changed. */
-  #tellGroups(): void {
+  #queueOutdatedGroups(): void {
     for (const scope of this.#pods.takeChanged())
       for (const [name, group] of scope.behind()) {
         if (this.#unfilled.has(name)) continue;
-        if (!this.#late.has(name)) this.#late.add(name, this.#catchUp(name, group, scope));
-        this.#late.wantForOwners(name, group.owners);
+        if (!this.#outdated.has(name))
+          this.#outdated.add(name, this.#compareWithChangedPods(name, group, scope));
+        this.#outdated.addOwnersAsWaiters(name, group.owners);
       }
   }
 
   #forgetUnused(name: string, { uses, holds, selector }: Group): void {
     if (uses + holds > 0) return;
     this.#groups.delete(name);
-    this.#ofNodes.delete(name);
-    for (const queue of [this.#late, this.#unfilled]) queue.delete(name);
+    this.#nodeGroups.delete(name);
+    for (const queue of [this.#outdated, this.#unfilled]) queue.delete(name);
     if (selector.nodes) return;
     this.#pods.scope(selector.namespace).groups.delete(name);
     this.#pods.release(selector.namespace);
@@ -385,9 +390,9 @@ export class AddressGroups {
     if (!state) return 1;
     const wasIn = group.members.has(number);
     // A pod without addresses contributes nothing.
-    const mayBeIn = !state.isOver && state.pod.addresses.length > 0;
+    const mayBeIn = !state.isOutdated && state.pod.addresses.length > 0;
     const isIn = mayBeIn && this.#isMember(group.selector, state.pod);
-    const share = wasIn === isIn ? noShare : ofPod(group, state.pod);
+    const share = wasIn === isIn ? noShare : shareOfPod(group, state.pod);
     const [before, after] = wasIn ? [share, noShare] : [noShare, share];
     this.#change(name, group, { number, before, after });
     return mayBeIn ? Math.min(podsPerStep, state.cost + group.cost) : 1;
@@ -396,10 +401,10 @@ export class AddressGroups {
   #placeNode(name: string, group: Group, { number, before, after }: Placement<NodeFacts>): void {
     this.#change(name, group, {
       number,
-      before: group.members.has(number) && before ? ofAddresses(before.addresses) : noShare,
+      before: group.members.has(number) && before ? shareOfAddresses(before.addresses) : noShare,
       after:
         after && matchesLabels(group.selector.nodes ?? {}, after.labels)
-          ? ofAddresses(after.addresses)
+          ? shareOfAddresses(after.addresses)
           : noShare,
     });
   }
@@ -425,8 +430,8 @@ export class AddressGroups {
     for (const number of group.members.values()) {
       const node = this.#nodes.get(this.#nodeNumbers.nameOf(number) ?? "");
       const state = this.#pods.state(number);
-      if (group.selector.nodes) add(ofAddresses(node?.addresses ?? []));
-      else if (state) add(ofPod(group, state.pod));
+      if (group.selector.nodes) add(shareOfAddresses(node?.addresses ?? []));
+      else if (state) add(shareOfPod(group, state.pod));
     }
     return counts;
   }

@@ -17,7 +17,7 @@ function start() {
       return left;
     };
     queue.add(group, work());
-    for (const namespace of namespaces) queue.want(group, namespace);
+    for (const namespace of namespaces) queue.addWaiter(group, namespace);
   };
   const add = (group: string, steps: number, ...namespaces: readonly string[]): void =>
     begin(group, steps * podsPerStep, ...namespaces);
@@ -69,7 +69,7 @@ describe("FillQueue", () => {
     const shared = new Owners();
     for (const name of ["a", "b"]) shared.note(name, 1);
     add("shared", 1);
-    queue.wantForOwners("shared", shared);
+    queue.addOwnersAsWaiters("shared", shared);
     const log: string[] = [];
     for (let step = 0; step < 24; step++) {
       log.push(...run(1));
@@ -86,7 +86,7 @@ describe("FillQueue", () => {
     assert.deepEqual(run(3), ["a", "a", "unwanted"]);
     add("wanted", 1);
     add("b", 1, "b");
-    queue.want("wanted", "c");
+    queue.addWaiter("wanted", "c");
     assert.deepEqual(run(3), ["b", "wanted"]);
   });
 
@@ -97,7 +97,7 @@ describe("FillQueue", () => {
     queue.delete("a1");
     queue.delete("a1");
     assert.deepEqual(run(9), ["a2"]);
-    queue.want("a1", "a");
+    queue.addWaiter("a1", "a");
     assert.equal(queue.size, 0);
   });
 
@@ -113,21 +113,21 @@ describe("FillQueue", () => {
     const groups = ["g0", "g1", "g2"];
     for (const [i, group] of groups.entries()) {
       begin(group, podsPerStep + 1);
-      queue.wantForOwners(group, reading(i));
+      queue.addOwnersAsWaiters(group, reading(i));
     }
     begin("same", 1);
-    queue.wantForOwners("same", reading(0));
+    queue.addOwnersAsWaiters("same", reading(0));
     for (const [step, group] of groups.entries()) {
       assert.equal(read, step);
-      assert.ok(queue.isWantedBy("other"));
+      assert.ok(queue.isAwaitedBy("other"));
       assert.deepEqual(run(1), [group]);
     }
     // All that "g0" shares with "same" stays until both are filled.
     assert.deepEqual(run(1), ["g0", "same"]);
-    assert.ok(!queue.isWantedBy("other"));
-    assert.ok(queue.isWantedBy("n4999"));
+    assert.ok(!queue.isAwaitedBy("other"));
+    assert.ok(queue.isAwaitedBy("n4999"));
     assert.deepEqual([run(1), run(1)], [["g1"], ["g2"]]);
-    assert.equal(queue.isWantedBy("n4999"), false);
+    assert.equal(queue.isAwaitedBy("n4999"), false);
     assert.equal(read, 3);
   });
 
@@ -140,12 +140,12 @@ describe("FillQueue", () => {
     const log: string[] = [];
     for (let step = 0; step < 20 && queue.size > 0; step++) {
       owners.note(`more${step}`, 1);
-      for (const group of ["few", "many"]) queue.wantForOwners(group, owners);
+      for (const group of ["few", "many"]) queue.addOwnersAsWaiters(group, owners);
       log.push(...run(1));
     }
     assert.equal(queue.size, 0);
     assert.deepEqual(log, ["few", ...Array<string>(9).fill("many")]);
-    assert.equal(queue.isWantedBy("n0"), false);
+    assert.equal(queue.isAwaitedBy("n0"), false);
   });
 
   it("notes no owners of a group that was forgotten", () => {
@@ -153,10 +153,10 @@ describe("FillQueue", () => {
     const owners = new Owners();
     owners.note("a", 1);
     begin("g", 1);
-    queue.wantForOwners("g", owners);
+    queue.addOwnersAsWaiters("g", owners);
     queue.delete("g");
-    queue.wantForOwners("g", owners);
-    assert.equal(queue.isWantedBy("a"), false);
+    queue.addOwnersAsWaiters("g", owners);
+    assert.equal(queue.isAwaitedBy("a"), false);
     assert.deepEqual(run(9), []);
   });
 
@@ -167,7 +167,7 @@ describe("FillQueue", () => {
     add("z1", 1, "z");
     for (const name of ["shared1", "shared2"]) {
       add(name, 2);
-      queue.wantForOwners(name, owners);
+      queue.addOwnersAsWaiters(name, owners);
     }
     assert.deepEqual(run(1), ["z1"]); // it notes the owners, too
     add("a1", 1, "a");
@@ -176,9 +176,9 @@ describe("FillQueue", () => {
     // Later owners do not end what the others wait for.
     owners.note("b", -1);
     owners.note("d", 1);
-    assert.ok(queue.isWantedBy("b") && !queue.isWantedBy("d"));
-    queue.wantForOwners("shared2", owners);
+    assert.ok(queue.isAwaitedBy("b") && !queue.isAwaitedBy("d"));
+    queue.addOwnersAsWaiters("shared2", owners);
     assert.deepEqual(run(99), ["shared2", "shared2", "c1", "a1", "c1"]);
-    for (const name of ["a", "b", "c", "d"]) assert.equal(queue.isWantedBy(name), false);
+    for (const name of ["a", "b", "c", "d"]) assert.equal(queue.isAwaitedBy(name), false);
   });
 });

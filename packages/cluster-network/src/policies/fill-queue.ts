@@ -20,7 +20,7 @@ interface Turn {
 }
 
 /** So many batches without groups are kept before they are removed. */
-const mostIdle = 16;
+const maxIdle = 16;
 
 /** The work of one step: about so many comparisons of a group with a pod. */
 export const podsPerStep = 64;
@@ -60,7 +60,7 @@ export class FillQueue {
   /** By {@link Owners.key}, or by the name of the namespace if one alone waits. */
   readonly #batches = new Map<string | bigint, Batch>();
   /** Groups whose owners wait for them and are yet to be noted, which is a part of the next steps. */
-  readonly #unnoted = new Map<string, GroupOwners>();
+  readonly #unrecordedOwners = new Map<string, GroupOwners>();
   /** By namespace. The first one is next. */
   readonly #turns = new Map<string, Turn>();
 
@@ -78,18 +78,18 @@ export class FillQueue {
   }
 
   /** Notes that pods of a namespace wait for a group. */
-  want(group: string, namespace: string): void {
+  addWaiter(group: string, namespace: string): void {
     this.#join(group, namespace, [namespace]);
   }
 
   /** Notes that pods of all owners of a group wait for it. */
-  wantForOwners(group: string, owners: GroupOwners): void {
-    if (this.#groups.has(group)) this.#unnoted.set(group, owners);
+  addOwnersAsWaiters(group: string, owners: GroupOwners): void {
+    if (this.#groups.has(group)) this.#unrecordedOwners.set(group, owners);
   }
 
   /** Whether pods of a namespace wait for any group. Also true while owners are yet to be noted, as they may be among them. */
-  isWantedBy(namespace: string): boolean {
-    return this.#unnoted.size > 0 || this.#turns.has(namespace);
+  isAwaitedBy(namespace: string): boolean {
+    return this.#unrecordedOwners.size > 0 || this.#turns.has(namespace);
   }
 
   /** Forgets a group, if it is there. @returns how many namespaces were noted for it alone */
@@ -102,13 +102,13 @@ export class FillQueue {
       namespaces += batch.namespaces.length;
     }
     this.#groups.delete(group);
-    this.#unnoted.delete(group);
+    this.#unrecordedOwners.delete(group);
     return namespaces;
   }
 
   /** Makes one step of the work. A group is removed with its last step. */
   step(): void {
-    let work = this.#noteOwners();
+    let work = this.#recordOwners();
     if (work >= podsPerStep) return;
     const turn = this.#nextTurn();
     while (work < podsPerStep) {
@@ -128,11 +128,11 @@ export class FillQueue {
   }
 
   /** Notes owners of groups, for about a step at most. @returns how many comparisons would have taken as long */
-  #noteOwners(): number {
+  #recordOwners(): number {
     let work = 0;
-    for (const [group, owners] of this.#unnoted) {
+    for (const [group, owners] of this.#unrecordedOwners) {
       if (work >= podsPerStep) break;
-      this.#unnoted.delete(group);
+      this.#unrecordedOwners.delete(group);
       const isKnown = this.#batches.has(owners.key);
       if (!isKnown && owners.size > fewOwners) {
         work += this.#stepOf(group);
@@ -161,7 +161,7 @@ export class FillQueue {
       const turn: Turn = this.#turns.get(namespace) ?? { batches: [], waiting: 0, left: 0 };
       this.#turns.set(namespace, turn);
       // Batches without groups are otherwise removed from the front only, and the first one may never be without groups.
-      if (turn.batches.length > 2 * (turn.waiting + mostIdle))
+      if (turn.batches.length > 2 * (turn.waiting + maxIdle))
         turn.batches = turn.batches.filter(isWaiting);
       turn.batches.push(batch);
       turn.waiting++;

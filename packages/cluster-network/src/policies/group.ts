@@ -8,7 +8,7 @@ import { termsOf } from "./policy-cost.ts";
 import {
   areSameNumbers,
   areSameRanks,
-  mostNumbers,
+  maxNumbers,
   noRankedNumbers,
   weightiest,
   weightOfEach,
@@ -20,7 +20,7 @@ export interface GroupChange {
   readonly add: readonly string[];
   readonly remove: readonly string[];
   /** Whether its addresses have changed or, of a group of port numbers, the set of numbers that have rules. */
-  readonly isOther: boolean;
+  readonly isChanged: boolean;
   /** Whether the order of its numbers has changed. That matters where only the first ones have rules. */
   readonly isReranked: boolean;
   /** By how many bytes its addresses have grown; negative if they have shrunk. */
@@ -63,7 +63,7 @@ export interface Group {
   /** Whether `chosen` is up to date. */
   isRanked: boolean;
   /** Whether the set of chosen numbers has changed since the last {@link takeChange}, even if it has changed back: rules may have been made meanwhile. */
-  hadOthers: boolean;
+  wasChanged: boolean;
   /** The same for their order. */
   isReranked: boolean;
   /** How many rules need its addresses. */
@@ -107,7 +107,7 @@ export function newGroup(selector: GroupSelector): Group {
     touched: new Map(),
     chosen: noRankedNumbers,
     isRanked: true,
-    hadOthers: false,
+    wasChanged: false,
     isReranked: false,
     uses: 0,
     holds: 0,
@@ -118,14 +118,14 @@ export function newGroup(selector: GroupSelector): Group {
 }
 
 /** Forgets the members of a group: it has to be compared with all pods again. */
-export function loseMembers(group: Group): void {
+export function resetMembers(group: Group): void {
   group.members = new BitSet();
   group.areMembersKnown = false;
   group.seen = undefined;
 }
 
 /** Whether a group has to be compared with all pods. */
-export function isLost({ seen }: Group): boolean {
+export function needsRefill({ seen }: Group): boolean {
   return seen === undefined;
 }
 
@@ -159,27 +159,27 @@ export function takeChange(group: Group): GroupChange {
     if (wasIn && !isIn) remove.push(address);
   }
   const { isReranked } = group;
-  const isOther = group.selector.numbersOf ? group.hadOthers : add.length + remove.length > 0;
+  const isChanged = group.selector.numbersOf ? group.wasChanged : add.length + remove.length > 0;
   const bytes = group.bytes - group.bytesBefore;
   group.touched.clear();
-  group.hadOthers = false;
+  group.wasChanged = false;
   group.isReranked = false;
   group.bytesBefore = group.bytes;
-  return { add, remove, isOther, isReranked, bytes };
+  return { add, remove, isChanged, isReranked, bytes };
 }
 
 /** What a pod contributes to a group that it is in. */
-export function ofPod({ selector: { numbersOf } }: Group, pod: PodFacts): Share {
-  const plain = ofAddresses(pod.addresses);
+export function shareOfPod({ selector: { numbersOf } }: Group, pod: PodFacts): Share {
+  const plain = shareOfAddresses(pod.addresses);
   if (!numbersOf || pod.addresses.length === 0) return plain;
   const { numbers, text } = ownNumbers(pod, numbersOf);
   if (numbers.length === 0) return noShare;
-  const count = Math.min(mostNumbers, numbers.length);
+  const count = Math.min(maxNumbers, numbers.length);
   return { values: [text], addresses: count * plain.addresses, bytes: count * plain.bytes };
 }
 
 /** What a node contributes to a group that it is in. */
-export function ofAddresses(addresses: readonly string[]): Share {
+export function shareOfAddresses(addresses: readonly string[]): Share {
   const bytes = addresses.reduce((sum, address) => sum + address.length + '"",'.length, 0);
   return { values: addresses, addresses: addresses.length, bytes };
 }
@@ -211,7 +211,7 @@ export function* rank(group: Group, done: number): Generator<undefined, number> 
     yield;
   }
   const chosen = weightiest(weights);
-  group.hadOthers ||= !areSameNumbers(group.chosen, chosen);
+  group.wasChanged ||= !areSameNumbers(group.chosen, chosen);
   group.isReranked ||= !areSameRanks(group.chosen, chosen);
   group.chosen = chosen;
   group.isRanked = true;

@@ -7,7 +7,7 @@ interface PodState {
   /** How much work a comparison with it is: 1, and 1 more for each 64 labels and ports. */
   readonly cost: number;
   /** The pod is gone, or in another state. */
-  isOver: boolean;
+  isOutdated: boolean;
   /** How many scopes still have its number: that of its namespace, and that of all pods. */
   scopes: number;
 }
@@ -23,7 +23,7 @@ export class KnownPods {
   /** Scopes with changes since {@link KnownPods.takeChanged}. */
   readonly #changed = new Set<PodScope>();
   /** Scopes with earlier changes, which groups may have yet to look at. */
-  readonly #told = new Set<PodScope>();
+  readonly #changedEarlier = new Set<PodScope>();
 
   /** A pod as it is now. */
   pod(uid: string): PodFacts | undefined {
@@ -49,7 +49,7 @@ export class KnownPods {
     if (pod) this.#numbers.set(uid, this.#begin(pod));
     const state = before === undefined ? undefined : this.#states[before];
     if (before === undefined || !state) return;
-    state.isOver = true;
+    state.isOutdated = true;
     this.#note(before, state);
   }
 
@@ -57,7 +57,7 @@ export class KnownPods {
   noteNamespace(name: string): void {
     for (const number of this.#scopes.get(name)?.numbers ?? []) {
       const state = this.#states[number];
-      if (state?.isOver === false) this.#note(number, state);
+      if (state?.isOutdated === false) this.#note(number, state);
     }
   }
 
@@ -84,7 +84,7 @@ export class KnownPods {
     const changed = [...this.#changed];
     for (const scope of changed) {
       this.#trim(scope);
-      this.#told.add(scope);
+      this.#changedEarlier.add(scope);
     }
     this.#changed.clear();
     return changed;
@@ -92,8 +92,8 @@ export class KnownPods {
 
   /** Forgets changes that all groups have caught up with. */
   trim(): void {
-    for (const scope of this.#told) this.#trim(scope);
-    this.#told.clear();
+    for (const scope of this.#changedEarlier) this.#trim(scope);
+    this.#changedEarlier.clear();
   }
 
   /** Forgets the changes of a scope without groups, and the scope if it has no pods either. */
@@ -108,17 +108,17 @@ export class KnownPods {
   #begin(pod: PodFacts): number {
     const number = this.#freeNumbers.pop() ?? this.#states.length;
     const cost = 1 + Math.floor((Object.keys(pod.labels).length + pod.ports.length) / 64);
-    const state = { pod, cost, isOver: false, scopes: 2 };
+    const state = { pod, cost, isOutdated: false, scopes: 2 };
     this.#states[number] = state;
     for (const each of [pod.namespace, undefined]) this.scope(each).numbers.add(number);
     this.#note(number, state);
     return number;
   }
 
-  #note(number: number, { pod, isOver }: PodState): void {
+  #note(number: number, { pod, isOutdated }: PodState): void {
     for (const each of [pod.namespace, undefined]) {
       const scope = this.scope(each);
-      scope.note(number, isOver);
+      scope.note(number, isOutdated);
       if (scope.groups.size > 0) this.#changed.add(scope);
       else this.release(each);
     }

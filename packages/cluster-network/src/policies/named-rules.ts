@@ -1,7 +1,7 @@
 import { limits } from "@kip/network-view";
 import type { GroupSelector, PortName } from "./group-selector.ts";
 import type { GroupNames } from "./pod-policy.ts";
-import { fairShare, mostNumbersOfList, type PortNumbers } from "./port-numbers.ts";
+import { fairShare, maxNumbersOfList, type PortNumbers } from "./port-numbers.ts";
 
 /** A named port of the pods that a selector chooses. */
 export interface PodsPort {
@@ -35,7 +35,7 @@ export function withNumbers<Rule extends object>(
   const counts = [...known.values()].flatMap(({ numbers }) => numbers.length || []);
   // Each named port may need one more rule, which closes the numbers that have none.
   const others = drafts.filter(({ rule }) => !isNamed(rule)).length + counts.length;
-  const most = fairShare(counts, Math.min(mostNumbersOfList, limits.rules - others));
+  const most = fairShare(counts, Math.min(maxNumbersOfList, limits.rules - others));
   const numbersOf = (each: PodsPort): PortNumbers => {
     const all = known.get(each);
     const areFew = all !== undefined && all.numbers.length <= most;

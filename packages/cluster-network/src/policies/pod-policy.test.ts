@@ -12,7 +12,7 @@ function blocksWithout(cidr: string, except: string) {
   const metadata = { namespace: "shop", name: "n", uid: "n", resourceVersion: "1" };
   const from = [{ ipBlock: { cidr, except: [except] } }];
   const policy = { metadata, spec: { podSelector: {}, ingress: [{ from }] } };
-  const choice = { policies: [policy], tiers: [], isUncompared: false, isRefused: () => false };
+  const choice = { policies: [policy], tiers: [], hasTooManyLabels: false, isRefused: () => false };
   return podPolicy(pod, choice, groups).view.ingress?.[0]?.blocks;
 }
 
@@ -26,7 +26,7 @@ function policyOfPorts(numbers: number, rules: readonly (readonly string[])[]) {
     protocol: "TCP" as const,
     port: numbers - i,
   }));
-  const choice = { policies, tiers: [], isUncompared: false, isRefused: () => false };
+  const choice = { policies, tiers: [], hasTooManyLabels: false, isRefused: () => false };
   const { view, ingress: origins } = podPolicy({ ...pod, ports }, choice, groups);
   const lists = view.ingress?.map(({ ports: list = [] }) => list.map(({ port }) => port));
   return { lists, isOverLimits: origins.isOverLimits };

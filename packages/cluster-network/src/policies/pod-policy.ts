@@ -15,7 +15,7 @@ import type { PodFacts } from "./pod-facts.ts";
 import { hasLongSubject, isAffordable } from "./policy-cost.ts";
 import { withNumbers, type NamedRules } from "./named-rules.ts";
 import { keyOf, ownNumbers } from "./pod-ports.ts";
-import { mostNumbers, type PortNumbers } from "./port-numbers.ts";
+import { maxNumbers, type PortNumbers } from "./port-numbers.ts";
 import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules, type TierRules } from "./tier-rules.ts";
 import { writtenCidr } from "../written-address.ts";
@@ -60,7 +60,7 @@ export interface PodPolicy {
  *
  * @param policies NetworkPolicies that select the pod
  * @param tiers policies of administrators that select the pod
- * @param isUncompared see {@link PolicyChoice}: directions that a policy with a long selector restricts are closed
+ * @param hasTooManyLabels see {@link PolicyChoice}: directions that a policy with a long selector restricts are closed
  * @param isRefused whether a NetworkPolicy has no rules, see {@link PolicyBudget}
  */
 export function podPolicy(
@@ -68,18 +68,18 @@ export function podPolicy(
   {
     policies,
     tiers,
-    isUncompared,
+    hasTooManyLabels,
     isRefused,
   }: {
     readonly policies: readonly NetworkPolicy[];
     readonly tiers: readonly TierPolicy[];
-    readonly isUncompared: boolean;
+    readonly hasTooManyLabels: boolean;
     readonly isRefused: (policy: NetworkPolicy) => boolean;
   },
   groups: GroupNames,
 ): PodPolicy {
   const isOver = (direction: Direction): boolean =>
-    isOverLimits({ pod, policies, isUncompared }, direction);
+    isOverLimits({ pod, policies, hasTooManyLabels }, direction);
   const ingress = united(policies, "Ingress", {
     isOverLimits: isOver("Ingress"),
     isRefused,
@@ -124,7 +124,7 @@ type Direction = "Ingress" | "Egress";
 interface Selected {
   readonly pod: PodFacts;
   readonly policies: readonly NetworkPolicy[];
-  readonly isUncompared: boolean;
+  readonly hasTooManyLabels: boolean;
 }
 
 /** The NetworkPolicies of a pod that its rules are made from: not those that only restrict directions which are over the limits of a pod. */
@@ -135,9 +135,12 @@ export function policiesWithRules(selected: Selected): readonly NetworkPolicy[] 
 }
 
 /** Whether a direction of a pod is closed, as its NetworkPolicies are too large together. */
-function isOverLimits({ pod, policies, isUncompared }: Selected, direction: Direction): boolean {
+function isOverLimits(
+  { pod, policies, hasTooManyLabels }: Selected,
+  direction: Direction,
+): boolean {
   const restricting = policies.filter((policy) => restricts(policy, direction));
-  if (isUncompared && restricting.some(hasLongSubject)) return true;
+  if (hasTooManyLabels && restricting.some(hasLongSubject)) return true;
   if (!isAffordable(restricting, direction)) return true;
   return direction === "Ingress" && hasTooManyOwnPorts(pod, restricting);
 }
@@ -343,7 +346,7 @@ function namedOf(ports: readonly NetworkPolicyPort[]): readonly PortName[] {
 function ownPorts(pod: PodFacts, ports: readonly NetworkPolicyPort[]): readonly PolicyPort[] {
   return namedOf(ports).flatMap((port) =>
     ownNumbers(pod, port)
-      .numbers.slice(0, mostNumbers)
+      .numbers.slice(0, maxNumbers)
       .map((number) => ({ protocol: port.protocol, port: number })),
   );
 }

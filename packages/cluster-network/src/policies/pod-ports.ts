@@ -1,10 +1,10 @@
 import type { PortName } from "./group-selector.ts";
 import type { NamedPort, PodFacts } from "./pod-facts.ts";
-import { mostNumbers } from "./port-numbers.ts";
+import { maxNumbers } from "./port-numbers.ts";
 
 /** The numbers that one pod has for the name of a port. */
 export interface OwnNumbers {
-  /** The smallest ones in ascending order, at most {@link mostNumbers} + 1. A pod that has so many has too many. */
+  /** The smallest ones in ascending order, at most {@link maxNumbers} + 1. A pod that has so many has too many. */
   readonly numbers: readonly number[];
   /** The same, with a comma between each two. */
   readonly text: string;
@@ -37,7 +37,7 @@ function read(ports: readonly NamedPort[]): ReadonlyMap<string, OwnNumbers> {
     else all.set(key, new Set([port.port]));
   }
   const first = (set: ReadonlySet<number>): OwnNumbers => {
-    const numbers = [...set].sort((a, b) => a - b).slice(0, mostNumbers + 1);
+    const numbers = [...set].sort((a, b) => a - b).slice(0, maxNumbers + 1);
     return { numbers, text: numbers.join() };
   };
   return new Map([...all].map(([key, set]) => [key, first(set)]));

@@ -1,7 +1,7 @@
-import { loseMembers, type Group } from "./group.ts";
+import { resetMembers, type Group } from "./group.ts";
 
 /** So many changes are kept for a group that is behind, however few pods there are. */
-const mostBehind = 64;
+const maxBehind = 64;
 
 /** The pods of one namespace, or all pods, by their numbers; the groups that choose among them; and a log of changes for these groups. */
 export class PodScope {
@@ -13,7 +13,7 @@ export class PodScope {
   /** The position of the first entry that is kept. Positions are never used again. */
   #first = 0;
   /** How many of `numbers` are of states that are over. */
-  #over = 0;
+  #outdatedCount = 0;
 
   /** The position after the last entry: a group whose `seen` is the same is up to date. */
   get end(): number {
@@ -27,9 +27,9 @@ export class PodScope {
   }
 
   /** Adds a change to the log. A number that is over is not noted again. */
-  note(number: number, isOver: boolean): void {
-    this.#changes.push(isOver ? ~number : number);
-    if (isOver) this.#over++;
+  note(number: number, isOutdated: boolean): void {
+    this.#changes.push(isOutdated ? ~number : number);
+    if (isOutdated) this.#outdatedCount++;
   }
 
   /** Groups that are not up to date. */
@@ -46,18 +46,18 @@ export class PodScope {
   trim(): readonly number[] {
     if (this.#changes.length === 0) return [];
     const { end } = this;
-    const most = 2 * (this.numbers.size - this.#over) + mostBehind;
+    const most = 2 * (this.numbers.size - this.#outdatedCount) + maxBehind;
     let first = end;
     for (const group of this.groups.values()) {
       if (group.seen === undefined) continue;
-      if (end - group.seen > most) loseMembers(group);
+      if (end - group.seen > most) resetMembers(group);
       else first = Math.min(first, group.seen);
     }
     const forgotten = this.#changes.splice(0, first - this.#first);
     this.#first = first;
     const over = forgotten.flatMap((change) => (change < 0 ? ~change : []));
     for (const number of over) this.numbers.delete(number);
-    this.#over -= over.length;
+    this.#outdatedCount -= over.length;
     return over;
   }
 }

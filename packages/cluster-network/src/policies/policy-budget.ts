@@ -3,14 +3,14 @@ import { NamespaceBudget, type Cost } from "../budget/namespace-budget.ts";
 import type { AddressGroups } from "./address-groups.ts";
 import { termsOf } from "./policy-cost.ts";
 import { selectorsOf } from "./policy-selectors.ts";
-import { fairShare, mostNumbersOfList } from "./port-numbers.ts";
+import { fairShare, maxNumbersOfList } from "./port-numbers.ts";
 
 /**
  * How much the selectors of the NetworkPolicies of one namespace may choose: 250,000 addresses. Each address counts once for each
  * selector, and a selector itself as 50, or as 10 for each of its labels, expressions and values if that is more. Kip needs about 260 bytes
  * for an address. The bytes are limited because a cell may get all of them in one change, with what administrators' policies choose.
  */
-export const mostOfPolicies: Cost = { elements: 250_000, bytes: 8 * 1024 * 1024 };
+export const maxPoliciesCost: Cost = { elements: 250_000, bytes: 8 * 1024 * 1024 };
 
 /** The cost of a selector itself, in addresses. */
 const perSelector = 50;
@@ -19,7 +19,7 @@ const perSelector = 50;
 const perTerm = 10;
 
 /** {@link PolicyBudget.charge} returns after so many groups that are not filled, as naming one takes about 10 µs. The caller repeats it when they are. */
-const mostUnfilled = 512;
+const maxUnfilled = 512;
 
 /** NetworkPolicies that there is no room for. */
 export interface PolicyRefusal {
@@ -64,7 +64,7 @@ export class PolicyBudget {
   /** Is called when policies of a namespace get no room any longer. */
   onRefused: ((refusal: PolicyRefusal) => void) | undefined;
 
-  constructor(groups: AddressGroups, most: Cost = mostOfPolicies) {
+  constructor(groups: AddressGroups, most: Cost = maxPoliciesCost) {
     this.#groups = groups;
     this.#selectors = new NamespaceBudget(most);
     this.#addresses = new NamespaceBudget(most);
@@ -86,7 +86,7 @@ export class PolicyBudget {
     this.#settleSelectors();
     const unfilled: string[] = [];
     for (const charge of charges) {
-      if (unfilled.length >= mostUnfilled) break;
+      if (unfilled.length >= maxUnfilled) break;
       unfilled.push(...this.#unfilledOf(charge, isFilled));
     }
     return unfilled;
@@ -218,7 +218,7 @@ export class PolicyBudget {
       cost.bytes += bytes;
     }
     // Each number of a named port that has rules has a group of its own.
-    const most = fairShare(counts, mostNumbersOfList);
+    const most = fairShare(counts, maxNumbersOfList);
     for (const count of counts) cost.elements += perSelector * Math.min(count, most);
     this.#addresses.set(charge.key, createdAt(charge.policy), cost);
   }

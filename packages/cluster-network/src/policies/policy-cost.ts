@@ -22,10 +22,10 @@ const most = {
 } as const;
 
 /** A policy whose `podSelector` has more terms than this has a long one. When it changes, all pods of its namespace are looked at. */
-export const mostOfShortSubject = 64;
+export const maxShortSubjectTerms = 64;
 
-/** A pod with more than {@link mostOfShortSubject} labels is compared with so many terms of long selectors at most, which takes about 4 ms. */
-const mostCompared = 65_536;
+/** A pod with more than {@link maxShortSubjectTerms} labels is compared with so many terms of long selectors at most, which takes about 4 ms. */
+const maxComparedTerms = 65_536;
 
 /** Which pods a policy is for. */
 interface Subject {
@@ -56,7 +56,7 @@ function measuredSubjectOf(policy: NetworkPolicy): Subject {
 
 /** Whether the selector that says which pods a policy is for is a long one. */
 export function hasLongSubject(policy: NetworkPolicy): boolean {
-  return measuredSubjectOf(policy).terms > mostOfShortSubject;
+  return measuredSubjectOf(policy).terms > maxShortSubjectTerms;
 }
 
 /**
@@ -66,9 +66,9 @@ export function hasLongSubject(policy: NetworkPolicy): boolean {
 export function isComparable(labels: Labels, policies: readonly NetworkPolicy[]): boolean {
   const long = policies.filter(hasLongSubject);
   const count = long.length > 0 ? Object.keys(labels).length : 0;
-  if (count <= mostOfShortSubject) return true;
+  if (count <= maxShortSubjectTerms) return true;
   const terms = long.map((policy) => Math.min(count, measuredSubjectOf(policy).terms));
-  return terms.reduce((sum, each) => sum + each, 0) <= mostCompared;
+  return terms.reduce((sum, each) => sum + each, 0) <= maxComparedTerms;
 }
 
 type Direction = "Ingress" | "Egress";

@@ -5,7 +5,7 @@ import { portsNamedBy } from "./named-ports.ts";
 import { NodeAddresses } from "./node-addresses.ts";
 import type { Cost } from "../budget/namespace-budget.ts";
 import type { PodFacts } from "./pod-facts.ts";
-import { mostOfPolicies, PolicyBudget } from "./policy-budget.ts";
+import { maxPoliciesCost, PolicyBudget } from "./policy-budget.ts";
 import { hasLongSubject, isComparable, subjectOf } from "./policy-cost.ts";
 import { podPolicy, policiesWithRules, type GroupNames, type PodPolicy } from "./pod-policy.ts";
 import { matchesLabels, type Labels } from "@kip/k8s-client";
@@ -19,7 +19,7 @@ export interface PolicyChoice {
   readonly policies: readonly NetworkPolicy[];
   readonly tiers: readonly TierPolicy[];
   /** The pod has too many labels to be compared with long selectors: all policies that have such a one count as its own. */
-  readonly isUncompared: boolean;
+  readonly hasTooManyLabels: boolean;
   /** The same for pods that have the same rules, as long as no group of port numbers changes. */
   readonly key: string;
 }
@@ -29,7 +29,7 @@ export interface PolicyChange {
   /** Pods that a changed policy selects, or selected before. */
   readonly subjects: readonly GroupSelector[];
   /** It is the first policy, or was the last one. Then it also concerns pods that are not known yet. */
-  readonly isEdge: boolean;
+  readonly isFirstOrLast: boolean;
 }
 
 /** Policies of administrators for the pods of one namespace. */
@@ -59,7 +59,7 @@ export class PolicyIndex {
   #lastNumber = 0;
 
   /** @param most how much the NetworkPolicies of one namespace may choose */
-  constructor(most: Cost = mostOfPolicies) {
+  constructor(most: Cost = maxPoliciesCost) {
     this.budget = new PolicyBudget(this.groups, most);
   }
 
@@ -82,7 +82,7 @@ export class PolicyIndex {
     const states = before ? [before, policy] : [policy];
     return {
       subjects: states.map((each) => ({ namespace, podSelector: subjectOf(each) })),
-      isEdge: wereSome !== policies.size > 0,
+      isFirstOrLast: wereSome !== policies.size > 0,
     };
   }
 
@@ -109,7 +109,7 @@ export class PolicyIndex {
     this.#tiersOf = new WeakMap();
     return {
       subjects: [before, policy].flatMap((each) => each?.subject ?? []),
-      isEdge: wereSome !== this.hasTiers,
+      isFirstOrLast: wereSome !== this.hasTiers,
     };
   }
 
@@ -119,7 +119,7 @@ export class PolicyIndex {
   }
 
   /** Whether pods of a namespace may have policies. */
-  concerns(namespace: string): boolean {
+  mayApplyTo(namespace: string): boolean {
     return this.hasTiers || this.#byNamespace.has(namespace);
   }
 
@@ -146,17 +146,18 @@ export class PolicyIndex {
       !selective.has(tier) || matchesLabels(tier.subject.podSelector, pod.labels);
     const tiers = selective.size > 0 ? ofNamespace.policies.filter(isSelected) : undefined;
     const neighbours = [...(this.#byNamespace.get(pod.namespace)?.values() ?? [])];
-    const isUncompared = !isComparable(pod.labels, neighbours);
+    const hasTooManyLabels = !isComparable(pod.labels, neighbours);
     const policies = neighbours.filter(
       (policy) =>
-        (isUncompared && hasLongSubject(policy)) || matchesLabels(subjectOf(policy), pod.labels),
+        (hasTooManyLabels && hasLongSubject(policy)) ||
+        matchesLabels(subjectOf(policy), pod.labels),
     );
     // Named ports of ingress rules are the pod's own.
     const named = new Set([...ofNamespace.portNames, ...portsNamedBy(policies)]);
     const own = named.size > 0 ? pod.ports.filter(({ name }) => named.has(name)) : [];
     const tiersKey = tiers ? this.#keyOf(tiers) : ofNamespace.key;
-    const key = `${this.#keyOf(policies)} ${tiersKey} ${JSON.stringify(own)} ${isUncompared}`;
-    return { pod, policies, tiers: tiers ?? ofNamespace.policies, isUncompared, key };
+    const key = `${this.#keyOf(policies)} ${tiersKey} ${JSON.stringify(own)} ${hasTooManyLabels}`;
+    return { pod, policies, tiers: tiers ?? ofNamespace.policies, hasTooManyLabels, key };
   }
 
   /**
@@ -173,7 +174,7 @@ export class PolicyIndex {
   /** Counts the NetworkPolicies of pods in the budget, to know which of them have rules. Policies that cannot be read are left out. */
   charge(podUids: Iterable<string>): void {
     const chosen = new Set<NetworkPolicy>();
-    for (const uid of this.#unlike(podUids)) {
+    for (const uid of this.#onePerSelection(podUids)) {
       const choice = readable(() => this.choiceOf(uid));
       for (const policy of choice ? policiesWithRules(choice) : []) chosen.add(policy);
     }
@@ -195,7 +196,7 @@ export class PolicyIndex {
   }
 
   /** One of all pods that the same NetworkPolicies select. */
-  #unlike(podUids: Iterable<string>): Iterable<string> {
+  #onePerSelection(podUids: Iterable<string>): Iterable<string> {
     const found = new Map<string, string>();
     for (const uid of podUids) {
       const { namespace, labels, ports } = this.groups.pod(uid) ?? {};

@@ -7,7 +7,7 @@ import { runInNewContext } from "node:vm";
 import { AddressGroups } from "./address-groups.ts";
 import type { PodFacts } from "./pod-facts.ts";
 import { withNumbers, type NamedRules } from "./named-rules.ts";
-import { fairShare, mostNumbers, mostNumbersOfList } from "./port-numbers.ts";
+import { fairShare, maxNumbers, maxNumbersOfList } from "./port-numbers.ts";
 import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules } from "./tier-rules.ts";
 
@@ -39,8 +39,8 @@ describe("numbers of a named port", () => {
       areAll: false,
     });
     const name = groups.numbersName(everyPod, web);
-    assert.equal(groups.sizeOf(name).numbers, mostNumbers);
-    assert.equal(groups.sizeOf(name).addresses, mostNumbers + 3);
+    assert.equal(groups.sizeOf(name).numbers, maxNumbers);
+    assert.equal(groups.sizeOf(name).addresses, maxNumbers + 3);
   });
 
   it("depend on the pods that there are, however these came, and change only when rules do", () => {
@@ -62,10 +62,10 @@ describe("numbers of a named port", () => {
           else pods.delete(of);
           groups.setPod(of, facts);
           groups.settle();
-          const isOther = groups.takeChanges().get(name)?.isOther ?? false;
+          const isChanged = groups.takeChanges().get(name)?.isChanged ?? false;
           const now = groups.portNumbers(everyPod, web);
           assert.deepEqual(now, start(...pods.values()).portNumbers(everyPod, web));
-          assert.equal(isOther, JSON.stringify(now) !== JSON.stringify(before));
+          assert.equal(isChanged, JSON.stringify(now) !== JSON.stringify(before));
           before = now;
         }
       }),
@@ -90,8 +90,8 @@ describe("numbers of a named port", () => {
       };
       const { rules } = tierRules(pod("2", []), [policy], { direction: "egress", groups });
       groups.settle();
-      assert.ok(rules.slice(0, mostNumbers).every((rule) => rule.action === action));
-      return rules.slice(mostNumbers).map(({ groups: names = [], ...rule }) => ({
+      assert.ok(rules.slice(0, maxNumbers).every((rule) => rule.action === action));
+      return rules.slice(maxNumbers).map(({ groups: names = [], ...rule }) => ({
         ...rule,
         addresses: names.flatMap((name) => groups.addresses(name)),
       }));
@@ -119,7 +119,7 @@ describe("numbers of a named port", () => {
     collect();
     const grown = process.memoryUsage().heapUsed - before;
     assert.ok(grown < 8e6, `${grown} bytes`);
-    assert.equal(groups.sizeOf(groups.numbersName(everyPod, web)).addresses, 20 * mostNumbers);
+    assert.equal(groups.sizeOf(groups.numbersName(everyPod, web)).addresses, 20 * maxNumbers);
   });
 
   it("that only some of have rules are those of the most pods, and a change is noted when these become others", () => {
@@ -131,8 +131,8 @@ describe("numbers of a named port", () => {
     groups.takeChanges();
     groups.setPod("4", pod("4", [9090]));
     groups.settle();
-    const { isOther, isReranked } = groups.takeChanges().get(name) ?? {};
-    assert.deepEqual({ isOther, isReranked }, { isOther: false, isReranked: true });
+    const { isChanged, isReranked } = groups.takeChanges().get(name) ?? {};
+    assert.deepEqual({ isChanged, isReranked }, { isChanged: false, isReranked: true });
     assert.deepEqual(first(2), { numbers: [4, 9090], areAll: false });
   });
 
@@ -177,7 +177,7 @@ describe("numbers of a named port", () => {
       assert.equal(count("plain"), others);
       assert.ok(
         rules.length <= Math.max(others, limits.rules) &&
-          counts.reduce((a, b) => a + b) <= mostNumbersOfList,
+          counts.reduce((a, b) => a + b) <= maxNumbersOfList,
       );
     }
   });
@@ -185,13 +185,13 @@ describe("numbers of a named port", () => {
 
 describe("fairShare()", () => {
   it("takes nothing from who has less than the share, and gives the room to the others", () => {
-    const counts = fc.array(fc.nat({ max: mostNumbers }), { maxLength: 40 });
+    const counts = fc.array(fc.nat({ max: maxNumbers }), { maxLength: 40 });
     fc.assert(
       fc.property(counts, fc.integer({ min: -10, max: 4096 }), (all, room) => {
         const share = fairShare(all, room);
         const given = (most: number) => all.reduce((sum, count) => sum + Math.min(count, most), 0);
         assert.ok(given(share) <= Math.max(0, room));
-        if (given(share) < given(mostNumbers)) assert.ok(given(share + 1) > room);
+        if (given(share) < given(maxNumbers)) assert.ok(given(share + 1) > room);
       }),
     );
   });

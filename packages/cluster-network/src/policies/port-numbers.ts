@@ -2,13 +2,13 @@
  * How many numbers of one named port have rules, for one selector. Each number needs a rule and a group, and any user may write pods that
  * have many.
  */
-export const mostNumbers = 256;
+export const maxNumbers = 256;
 
 /**
  * The same for all named ports together in one list of a pod's rules, as far as other rules leave room in `limits.rules`. The budget of a
  * namespace, where each number counts, has room for two such lists.
  */
-export const mostNumbersOfList = 2048;
+export const maxNumbersOfList = 2048;
 
 /** The numbers of a named port that have rules. */
 export interface PortNumbers {
@@ -51,9 +51,9 @@ export function weightiest(weights: ReadonlyMap<number, number>): RankedNumbers 
   let count = 0;
   for (const [number, weight] of weights) keys[count++] = weight * 65_536 + 65_535 - number;
   keys.sort();
-  const last = Array.from(keys.slice(-mostNumbers), (key) => 65_535 - (key % 65_536));
+  const last = Array.from(keys.slice(-maxNumbers), (key) => 65_535 - (key % 65_536));
   const ranked = last.reverse();
-  return { ranked, areAll: weights.size <= mostNumbers };
+  return { ranked, areAll: weights.size <= maxNumbers };
 }
 
 /** The first ones of ranked numbers. */
@@ -92,5 +92,5 @@ export function fairShare(counts: readonly number[], room: number): number {
     left -= count;
     sharing--;
   }
-  return mostNumbers;
+  return maxNumbers;
 }

@@ -5,7 +5,7 @@ import type { PodFacts } from "./pod-facts.ts";
 import { withNumbers, type NamedRules, type PodsPort } from "./named-rules.ts";
 import type { GroupNames } from "./pod-policy.ts";
 import { ownNumbers } from "./pod-ports.ts";
-import { mostNumbers, type PortNumbers } from "./port-numbers.ts";
+import { maxNumbers, type PortNumbers } from "./port-numbers.ts";
 import type { RuleMatch, TierPolicy, TierPolicyRule, TierPort } from "./tier-policy.ts";
 
 /** The rules of one direction of a tier, and the policy of each. */
@@ -67,8 +67,8 @@ function ownPorts(
   return [...new Set(names)].flatMap(ofEachProtocol).map((port) => {
     const { protocol } = port;
     const { numbers } = ownNumbers(pod, port);
-    const first = numbers.slice(0, mostNumbers).map((number) => ({ protocol, port: number }));
-    return { ports: first, closed: numbers.length > mostNumbers ? { protocol } : undefined };
+    const first = numbers.slice(0, maxNumbers).map((number) => ({ protocol, port: number }));
+    return { ports: first, closed: numbers.length > maxNumbers ? { protocol } : undefined };
   });
 }
 

@@ -4,7 +4,7 @@ import { portsNamedBy } from "./named-ports.ts";
 import { isAffordable, subjectOf } from "./policy-cost.ts";
 
 /** Policies that are read in one step, which takes less than 20 ms unless their selectors are long. */
-const mostOfStep = 500;
+const maxPerStep = 500;
 
 /**
  * NetworkPolicies that have not been compared with any pod. The first comparison of a policy takes several times as long as later ones,
@@ -31,7 +31,7 @@ export class UnreadPolicies {
   readSome(namespace: string): boolean {
     let count = 0;
     for (const policy of this.#byNamespace.get(namespace) ?? []) {
-      if (count++ === mostOfStep) return false;
+      if (count++ === maxPerStep) return false;
       this.delete(policy);
       read(policy);
     }

@@ -16,7 +16,7 @@ const viewOf = (port: number): ServiceView => ({
 
 /** Whether the Service has the address at that port. */
 const has = (claims: AddressClaims, service: string, port: number): boolean =>
-  claims.withoutLost(service, viewOf(port)).externalIps !== undefined;
+  claims.withoutLostAddresses(service, viewOf(port)).externalIps !== undefined;
 
 describe("AddressClaims", () => {
   it("gives each address and port to the oldest of the Services that name it once the holder has released it, whatever comes and goes", () => {

@@ -23,13 +23,13 @@ interface Claimant {
 }
 
 /** Several Services that claim an address at a port. The one with the lowest rank gets it as soon as the holder has released it. */
-class Several {
+class ContestedAddress {
   readonly claimants = new PriorityQueue();
   holder: string | undefined;
 }
 
 /** Who claims an address at a port. Nearly always that is one Service; it has a smaller object. */
-type Contest = Claimant | Several;
+type Contest = Claimant | ContestedAddress;
 
 /**
  * Decides which Service has an address and port that several name. Any user may name any external IP, so a ClusterIP always goes to its own
@@ -76,25 +76,25 @@ export class AddressClaims {
 
   /** Gives the addresses that a Service has lost to those that are to have them. @returns the latter */
   release(service: string): ReadonlySet<string> {
-    const got = new Set<string>();
+    const gained = new Set<string>();
     const { ports, ranks } = this.#byService.get(service) ?? noClaims;
     for (const address of ranks.keys()) {
       const contests = this.#contests.get(address);
       for (const port of ports) {
         const contest = contests?.get(port);
-        if (!(contest instanceof Several) || contest.holder !== service) continue;
+        if (!(contest instanceof ContestedAddress) || contest.holder !== service) continue;
         contest.holder = contest.claimants.least;
-        if (contest.holder !== undefined && contest.holder !== service) got.add(contest.holder);
+        if (contest.holder !== undefined && contest.holder !== service) gained.add(contest.holder);
       }
     }
-    return got;
+    return gained;
   }
 
   /**
    * The view without what other Services have: without an external address if another one has it at any of the ports, and without a port
    * if another one has not released a ClusterIP there.
    */
-  withoutLost(service: string, view: ServiceView): ServiceView {
+  withoutLostAddresses(service: string, view: ServiceView): ServiceView {
     const ports = portsOf(view);
     const isOwn = (address: string): boolean => {
       const contests = this.#contests.get(address);
@@ -107,7 +107,7 @@ export class AddressClaims {
     const isReleased = (port: string): boolean =>
       view.clusterIps.every((address) => {
         const contest = this.#contests.get(address)?.get(port);
-        const isOthers = contest instanceof Several && contest.holder !== service;
+        const isOthers = contest instanceof ContestedAddress && contest.holder !== service;
         return !isOthers || rankOf(contest, contest.holder) === clusterRank;
       });
     return {
@@ -133,7 +133,7 @@ export class AddressClaims {
     else contests.delete(port);
     if (contests.size > 0) this.#contests.set(address, contests);
     else this.#contests.delete(address);
-    if (next instanceof Several) {
+    if (next instanceof ContestedAddress) {
       const { least } = next.claimants;
       const isHeld = next.holder !== undefined && this.#isHolding(next, next.holder);
       if (!isHeld) next.holder = least;
@@ -143,7 +143,7 @@ export class AddressClaims {
     if (had !== has && has !== undefined && has !== service) moves.got.add(has);
   }
 
-  #isHolding(contest: Several, holder: string): boolean {
+  #isHolding(contest: ContestedAddress, holder: string): boolean {
     return rankOf(contest, holder) !== undefined && this.#hasRules(holder);
   }
 }
@@ -169,10 +169,10 @@ function portsOf({ ports }: ServiceView): readonly string[] {
 }
 
 function holderOf(contest: Contest | undefined): string | undefined {
-  return contest instanceof Several ? contest.holder : contest?.service;
+  return contest instanceof ContestedAddress ? contest.holder : contest?.service;
 }
 
-function rankOf({ claimants }: Several, service: string | undefined): string | undefined {
+function rankOf({ claimants }: ContestedAddress, service: string | undefined): string | undefined {
   return service === undefined ? undefined : claimants.rankOf(service);
 }
 
@@ -182,13 +182,13 @@ function changed(
   service: string,
   claimant: Claimant | undefined,
 ): Contest | undefined {
-  if (contest instanceof Several) {
+  if (contest instanceof ContestedAddress) {
     contest.claimants.set(service, claimant?.rank);
     return contest.claimants.size > 0 ? contest : undefined;
   }
   if (!contest || contest.service === service) return claimant;
   if (!claimant) return contest;
-  const several = new Several();
+  const several = new ContestedAddress();
   several.holder = contest.service;
   for (const each of [contest, claimant]) several.claimants.set(each.service, each.rank);
   return several;

@@ -25,13 +25,13 @@ class SimpleQueue {
       const before = sums.get(namespaceOf(key)) ?? 0;
       const weight = weightOf(key);
       if (isFree) free.push(key);
-      if (isFree || before >= share.ofNamespace) continue;
+      if (isFree || before >= share.perNamespace) continue;
       sums.set(namespaceOf(key), before + weight);
       waiting.push({ key, weight, end: before + weight });
     }
     const [oldest, ...others] = waiting;
     others.sort((a, b) => a.end - b.end);
-    let room = share.ofAll - (oldest?.weight ?? 0);
+    let room = share.total - (oldest?.weight ?? 0);
     const fitting = others.filter(({ weight }) => (room -= weight) >= 0);
     const keys = [...free, ...(oldest ? [oldest.key] : []), ...fitting.map(({ key }) => key)];
     for (const key of keys) this.#keys.delete(key);
@@ -39,7 +39,7 @@ class SimpleQueue {
   }
 }
 
-const share: ChangeShare = { ofNamespace: 100, ofAll: 500 };
+const share: ChangeShare = { perNamespace: 100, total: 500 };
 
 describe("ChangeQueue", () => {
   it("takes what one takes that looks at all that waits", () => {
@@ -50,7 +50,7 @@ describe("ChangeQueue", () => {
       fc.record({ add: key, weight: fc.integer({ min: 1, max: 12 }), isFree: fc.boolean() }),
       fc.record({ add: key, weight: fc.integer({ min: 1, max: 12 }), isFree: fc.constant(false) }),
       fc.record({ remove: key }),
-      fc.record({ ofNamespace: fc.integer({ min: 1, max: 20 }), ofAll: fc.nat({ max: 40 }) }),
+      fc.record({ perNamespace: fc.integer({ min: 1, max: 20 }), total: fc.nat({ max: 40 }) }),
     );
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120 }), (steps) => {

@@ -4,15 +4,15 @@ import { namespaceOf } from "../budget/namespace-budget.ts";
 /** How many changes are taken at once. Each Service counts by its weight, which is 1 for a small one. */
 export interface ChangeShare {
   /** Of one namespace, above 0. The change that goes over it is still taken. */
-  readonly ofNamespace: number;
+  readonly perNamespace: number;
   /** Of all namespaces together. Only the change that has waited longest may go over it. */
-  readonly ofAll: number;
+  readonly total: number;
 }
 
 /** All changes. */
 export const allChanges: ChangeShare = {
-  ofNamespace: Number.POSITIVE_INFINITY,
-  ofAll: Number.POSITIVE_INFINITY,
+  perNamespace: Number.POSITIVE_INFINITY,
+  total: Number.POSITIVE_INFINITY,
 };
 
 /** A change that waits. */
@@ -96,7 +96,7 @@ export class ChangeQueue {
     const keys = [...this.#free];
     this.#free.clear();
     const taken = new Map<string, number>();
-    let room = share.ofAll;
+    let room = share.total;
     let namespace = this.#oldest.least;
     while (namespace !== undefined) {
       const before = taken.get(namespace) ?? 0;
@@ -107,7 +107,7 @@ export class ChangeQueue {
       keys.push(first.key);
       this.#remove(namespace, first.key);
       taken.set(namespace, end);
-      const next = end < share.ofNamespace ? this.#firstOf(namespace) : undefined;
+      const next = end < share.perNamespace ? this.#firstOf(namespace) : undefined;
       this.#lightest.set(namespace, next && { age: next.age, end: end + weightOf(next.key) });
       namespace = this.#lightest.least;
     }

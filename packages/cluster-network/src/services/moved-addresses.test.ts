@@ -51,7 +51,7 @@ function slice(key: string, ports: number, count: number, onRead = () => {}): En
   };
 }
 
-const share: ChangeShare = { ofNamespace: 100, ofAll: 500 };
+const share: ChangeShare = { perNamespace: 100, total: 500 };
 
 describe("ServiceIndex with an address that goes from one Service to another", () => {
   it("computes large Services again one at a time, however many lose or get an address by one change", () => {
@@ -207,7 +207,7 @@ describe("ServiceIndex with an address that goes from one Service to another", (
         const services = new Map<string, StoredService>();
         const slices = new Map<string, EndpointSlice>();
         const take = (): void => {
-          for (const [key, view] of index.takeChanges({ ofNamespace: 1, ofAll: 2 }))
+          for (const [key, view] of index.takeChanges({ perNamespace: 1, total: 2 }))
             if (view) given.set(key, view);
             else given.delete(key);
           assertApart(given);

@@ -11,7 +11,7 @@ import type { Cost } from "../budget/namespace-budget.ts";
  * How much the Services of one namespace may take. Any user may write Services, and all go to all cells. 10,000 Services of one port with
  * 10 endpoints of each family take 220,000 elements and 6 MB.
  */
-export const mostOfNamespaceCost: Cost = { elements: 250_000, bytes: 16 * 1024 * 1024 };
+export const maxServicesCost: Cost = { elements: 250_000, bytes: 16 * 1024 * 1024 };
 
 /**
  * With session affinity, a list of endpoints has a chain of four rules and three maps of its own. To write the rules again, nft takes
@@ -77,7 +77,7 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
     const isOutside = external > 0 || hasNodePort;
     const lists = { anywhere, local, hasClusterIp, isOutside, isExternalLocal, isInternalLocal };
     const hasChain = isShared || hasNodePort || (isOutside && isExternalLocal);
-    const chain = hasAffinity ? ofAffinity(lists) : hasChain ? ofChains(lists) : 0;
+    const chain = hasAffinity ? affinityElementsOf(lists) : hasChain ? chainElementsOf(lists) : 0;
     const inside = cluster * behind(isInternalLocal ? local : anywhere);
     // Cells keep them to know which connections may go on.
     const serving = count(port.servingEndpoints);
@@ -103,7 +103,7 @@ interface EndpointLists {
 }
 
 /** Elements that the chains of a port count as. */
-function ofChains({ anywhere, isExternalLocal }: EndpointLists): number {
+function chainElementsOf({ anywhere, isExternalLocal }: EndpointLists): number {
   const chains = anywhere === 0 ? 0 : isExternalLocal ? 2 : 1;
   return chains * limits.chainElements + anywhere;
 }
@@ -112,7 +112,7 @@ function ofChains({ anywhere, isExternalLocal }: EndpointLists): number {
  * The same with session affinity: each list that cluster IPs, other addresses and NodePorts lead to has a chain and maps of its own. With
  * `externalTrafficPolicy: Local`, clients from elsewhere are led to the cell's own pod, by one rule in a chain.
  */
-function ofAffinity(of: EndpointLists): number {
+function affinityElementsOf(of: EndpointLists): number {
   const { anywhere, local, hasClusterIp, isOutside, isExternalLocal, isInternalLocal } = of;
   const led = isOutside || (hasClusterIp && !isInternalLocal) ? anywhere : 0;
   const ledLocally = hasClusterIp && isInternalLocal ? local : 0;

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
 import type { ChangeShare } from "./change-queue.ts";
 import { ServiceIndex, type Refusal } from "./service-index.ts";
-import { mostOfNamespaceCost } from "./service-cost.ts";
+import { maxServicesCost } from "./service-cost.ts";
 
 const numbered = (count: number): readonly number[] => Array.from({ length: count }, (_, i) => i);
 
@@ -38,9 +38,9 @@ function emptySlice(name: string, number: number): EndpointSlice {
 }
 
 /** How many of the largest Services one namespace may have: each takes 100 elements for its ports, too. */
-const most = Math.floor(mostOfNamespaceCost.elements / 36_100);
+const most = Math.floor(maxServicesCost.elements / 36_100);
 
-const share: ChangeShare = { ofNamespace: 100, ofAll: 500 };
+const share: ChangeShare = { perNamespace: 100, total: 500 };
 
 function start() {
   const refusals: Refusal[] = [];

@@ -5,27 +5,27 @@ import { AddressClaims, claimsOf, noClaims } from "./address-claims.ts";
 import { ChangeOrigins } from "./change-origins.ts";
 import { allChanges, ChangeQueue, type ChangeShare } from "./change-queue.ts";
 import { LosingServices } from "./losing-services.ts";
-import { costOf, mostOfNamespaceCost } from "./service-cost.ts";
+import { costOf, maxServicesCost } from "./service-cost.ts";
 import { isProxied, serviceViewOf } from "./service-view-of.ts";
-import { mostLookedAt, type ViewNode } from "./usable-endpoints.ts";
+import { maxEndpointsRead, type ViewNode } from "./usable-endpoints.ts";
 
 /** Label of an EndpointSlice that names its Service. */
 export const serviceNameLabel = "kubernetes.io/service-name";
 
 /** So many endpoints, each counted once for each port, take as long to compute as a small Service. The largest Service takes as long as 145 of those. */
-const endpointsAsOne = 250;
+const endpointsPerUnit = 250;
 
-/** The weight of a Service with {@link mostLookedAt} endpoints. */
-const mostWeight = mostLookedAt / endpointsAsOne;
+/** The weight of a Service with {@link maxEndpointsRead} endpoints. */
+const maxWeight = maxEndpointsRead / endpointsPerUnit;
 
 /** The same for external addresses, each counted once for each port: each is looked up among those of other Services. */
-const claimsAsOne = 64;
+const claimsPerUnit = 64;
 
 /** The same for source ranges, of which a Service may have thousands. */
-const rangesAsOne = 32;
+const rangesPerUnit = 32;
 
 /** The same for addresses that a Service without rules gives back. */
-const givenBackAsOne = 256;
+const releasesPerUnit = 256;
 
 /** Options of {@link ServiceIndex}. */
 export interface ServiceIndexOptions {
@@ -33,7 +33,7 @@ export interface ServiceIndexOptions {
   readonly onFailure?: ((key: string, error: unknown) => void) | undefined;
   /** Is called when Services of a namespace get no room any longer. @default they are left out silently */
   readonly onRefused?: ((refusal: Refusal) => void) | undefined;
-  /** How much the Services of one namespace may take. @default mostOfNamespaceCost */
+  /** How much the Services of one namespace may take. @default maxServicesCost */
   readonly most?: Cost | undefined;
 }
 
@@ -47,7 +47,7 @@ export interface Refusal {
 }
 
 /** A changed Service. */
-interface WantedChange {
+interface ServiceChange {
   /** Its view with all addresses that it claims; undefined if it has no rules. */
   readonly view: ServiceView | undefined;
   /** The number of the change, see {@link ChangeOrigins}. */
@@ -66,7 +66,7 @@ export class ServiceIndex {
   readonly #slices = new Map<string, Map<string, EndpointSlice>>();
   /** The Service of each slice, by the slice's namespace and name. */
   readonly #ownerOf = new Map<string, string>();
-  readonly #claims = new AddressClaims((key) => this.#given.has(key));
+  readonly #claims = new AddressClaims((key) => this.#publishedViews.has(key));
   readonly #origins = new ChangeOrigins();
   readonly #changed = new ChangeQueue();
   /** Services without rules any longer, whose addresses are yet to be given back. */
@@ -74,12 +74,12 @@ export class ServiceIndex {
   /** Services that lose addresses to others, and keep them until {@link ServiceIndex.takeChanges} has given them without. */
   readonly #losing = new LosingServices();
   /** The last view of each Service that has external addresses, which it may lose. */
-  readonly #given = new Map<string, ServiceView>();
+  readonly #publishedViews = new Map<string, ServiceView>();
 
   constructor(node: ViewNode, options: ServiceIndexOptions = {}) {
     this.#node = node;
     this.#options = options;
-    this.budget = new NamespaceBudget(options.most ?? mostOfNamespaceCost);
+    this.budget = new NamespaceBudget(options.most ?? maxServicesCost);
   }
 
   /** Whether {@link ServiceIndex.takeChanges} would give something. */
@@ -151,8 +151,8 @@ export class ServiceIndex {
 
   /** A Service as it is now; undefined if there is none, nodes do not lead its packets, or there is no room for its rules. */
   view(key: string): ServiceView | undefined {
-    const view = this.budget.isRefused(key) ? undefined : this.#wanted(key);
-    return view && this.#claims.withoutLost(key, view);
+    const view = this.budget.isRefused(key) ? undefined : this.#computeView(key);
+    return view && this.#claims.withoutLostAddresses(key, view);
   }
 
   /** The Service itself. */
@@ -186,27 +186,27 @@ export class ServiceIndex {
    * those that lose an address, and for addresses that are given back, each on its own. The rest is left to the next calls
    */
   takeChanges(share: ChangeShare = allChanges): ReadonlyMap<string, ServiceView | undefined> {
-    const wanted = this.#takeWanted(share);
+    const wanted = this.#takeChangedServices(share);
     const got = new Map<string, number>();
     for (const [key, change] of wanted) this.#claim(key, change, got);
-    this.#giveBack(share, got);
+    this.#releaseLeaving(share, got);
     const losing = this.#losing.take(share, (key) => this.#losingWeight(key));
     for (const key of losing) this.#release(key, got);
     for (const [key, { view }] of wanted)
       if (view && this.#losing.has(key)) this.#release(key, got);
     for (const [key, number] of got) if (!wanted.has(key)) this.#noteChange(key, number);
     const views = new Map<string, ServiceView | undefined>();
-    for (const [key, { view }] of wanted) this.#give(views, key, view);
+    for (const [key, { view }] of wanted) this.#publish(views, key, view);
     // They are not computed again, which may take long: one Service may take addresses of hundreds of large ones.
     for (const key of losing) {
-      const given = this.#given.get(key);
-      if (given && !wanted.has(key)) this.#give(views, key, given);
+      const given = this.#publishedViews.get(key);
+      if (given && !wanted.has(key)) this.#publish(views, key, given);
     }
     return views;
   }
 
   /** Notes what a changed Service claims. */
-  #claim(key: string, { view, number }: WantedChange, got: Map<string, number>): void {
+  #claim(key: string, { view, number }: ServiceChange, got: Map<string, number>): void {
     this.#leaving.delete(key);
     const next = this.#origins.causedBy(Math.min(number, this.#origins.take("leaving", key)));
     if (!view) {
@@ -224,7 +224,7 @@ export class ServiceIndex {
   }
 
   /** Gives addresses that Services without rules have claimed to others. */
-  #giveBack(share: ChangeShare, got: Map<string, number>): void {
+  #releaseLeaving(share: ChangeShare, got: Map<string, number>): void {
     for (const key of this.#leaving.take(share, (each) => this.#claimsWeight(each))) {
       const next = this.#origins.causedBy(this.#origins.take("leaving", key));
       noteAll(got, this.#claims.replace(key, noClaims).got, next);
@@ -238,26 +238,26 @@ export class ServiceIndex {
     noteAll(got, this.#claims.release(key), next);
   }
 
-  #give(
+  #publish(
     views: Map<string, ServiceView | undefined>,
     key: string,
     wanted: ServiceView | undefined,
   ): void {
-    const view = wanted && this.#claims.withoutLost(key, wanted);
+    const view = wanted && this.#claims.withoutLostAddresses(key, wanted);
     views.set(key, view);
-    if (view?.externalIps ?? view?.loadBalancerIps) this.#given.set(key, view);
-    else this.#given.delete(key);
+    if (view?.externalIps ?? view?.loadBalancerIps) this.#publishedViews.set(key, view);
+    else this.#publishedViews.delete(key);
   }
 
   /** Changed Services, with all that they claim if there is room for them. */
-  #takeWanted(share: ChangeShare): ReadonlyMap<string, WantedChange> {
+  #takeChangedServices(share: ChangeShare): ReadonlyMap<string, ServiceChange> {
     const numbers = new Map<string, number>();
     for (const key of this.#changed.take(share, (each) => this.#weightOf(each)))
       numbers.set(key, this.#origins.take("changed", key));
     const made = new Map<string, ServiceView | undefined>();
     const oldest = new Map<string, number>();
     for (const [key, number] of numbers) {
-      const view = this.#tryWanted(key);
+      const view = this.#tryComputeView(key);
       const namespace = namespaceOf(key);
       this.budget.set(key, this.#created(key), view && costOf(key, view));
       // Beyond the limit of the namespace, views are not kept but made again below: together they would take too much memory.
@@ -265,10 +265,10 @@ export class ServiceIndex {
       noteAll(oldest, [namespace], number);
     }
     const { refused, admitted } = this.budget.settle();
-    const wanted = new Map<string, WantedChange>();
+    const wanted = new Map<string, ServiceChange>();
     for (const [key, number] of numbers) {
       const isRefused = this.budget.isRefused(key);
-      const view = made.has(key) || isRefused ? made.get(key) : this.#tryWanted(key);
+      const view = made.has(key) || isRefused ? made.get(key) : this.#tryComputeView(key);
       wanted.set(key, { view: isRefused ? undefined : view, number });
     }
     const causeOf = (key: string): number =>
@@ -299,13 +299,13 @@ export class ServiceIndex {
 
   /** How long it takes to take all claims of a Service back. Very many may go at once, so few addresses of each are counted, too. */
   #claimsWeight(key: string): number {
-    const weight = this.#claims.countOf(key) / givenBackAsOne;
-    return weight > 0.25 ? Math.ceil(weight) : Math.max(weight, 1 / givenBackAsOne);
+    const weight = this.#claims.countOf(key) / releasesPerUnit;
+    return weight > 0.25 ? Math.ceil(weight) : Math.max(weight, 1 / releasesPerUnit);
   }
 
   /** How long a Service that loses something takes. */
   #losingWeight(key: string): number {
-    return this.#given.has(key) ? this.#weightOf(key) : this.#claimsWeight(key);
+    return this.#publishedViews.has(key) ? this.#weightOf(key) : this.#claimsWeight(key);
   }
 
   /** How long a changed Service takes. */
@@ -320,22 +320,22 @@ export class ServiceIndex {
     const claims = Math.min(external * ports.length, limits.serviceAddressPorts);
     // Of UDP, those that serve are a list of their own.
     const lists = ports.some(({ protocol }) => protocol === "UDP") ? 2 : 1;
-    const ofEndpoints = Math.min(Math.floor((lists * endpoints) / endpointsAsOne), mostWeight);
-    const ofRanges = Math.floor(loadBalancerSourceRanges.length / rangesAsOne);
-    return 1 + ofEndpoints + Math.floor(claims / claimsAsOne) + ofRanges;
+    const ofEndpoints = Math.min(Math.floor((lists * endpoints) / endpointsPerUnit), maxWeight);
+    const ofRanges = Math.floor(loadBalancerSourceRanges.length / rangesPerUnit);
+    return 1 + ofEndpoints + Math.floor(claims / claimsPerUnit) + ofRanges;
   }
 
   /** Any user may write a Service that cannot be read. It must not keep back the changes of others. */
-  #tryWanted(key: string): ServiceView | undefined {
+  #tryComputeView(key: string): ServiceView | undefined {
     try {
-      return this.#wanted(key);
+      return this.#computeView(key);
     } catch (error) {
       this.#options.onFailure?.(key, error);
       return undefined;
     }
   }
 
-  #wanted(key: string): ServiceView | undefined {
+  #computeView(key: string): ServiceView | undefined {
     const service = this.#services.get(key);
     if (!service || !isProxied(service)) return undefined;
     return serviceViewOf(service, this.#slices.get(key)?.values() ?? [], this.#node);

@@ -18,10 +18,10 @@ import { SliceReader, type SlicePort, type ViewNode } from "./usable-endpoints.t
 export const otherProxyLabel = "service.kubernetes.io/service-proxy-name";
 
 /** How many addresses of one kind are read, as a Service has room for 100,000 external IPs. */
-const mostRead = 4 * limits.addresses;
+const maxAddressesRead = 4 * limits.addresses;
 
 /** The same for source ranges, of which a Service has room for 130,000. */
-const mostRangesRead = 4096;
+const maxRangesRead = 4096;
 
 /** For how long a client keeps its endpoint if the Service does not say: three hours, as in the API. */
 const defaultAffinitySeconds = 10_800;
@@ -49,13 +49,13 @@ export function serviceViewOf(
   const { spec = {}, status } = service;
   const isExternal = spec.type === "NodePort" || spec.type === "LoadBalancer";
   const ports = (spec.ports ?? []).slice(0, limits.ports);
-  const mostAddresses = Math.floor(limits.serviceAddressPorts / Math.max(1, ports.length));
+  const maxAddresses = Math.floor(limits.serviceAddressPorts / Math.max(1, ports.length));
   const clusterIps = addresses(spec.clusterIPs ?? [spec.clusterIP ?? ""]);
   // As with kube-proxy, external addresses count only in the IP versions of the ClusterIPs. A load balancer may translate another version itself.
   const families = new Set(clusterIps.map(ipFamily));
   const ofFamilies = (list?: readonly string[]): readonly string[] =>
     addresses(list, (address) => families.has(ipFamily(address)));
-  const external = ofFamilies(spec.externalIPs).slice(0, mostAddresses);
+  const external = ofFamilies(spec.externalIPs).slice(0, maxAddresses);
   const isInternalLocal = spec.internalTrafficPolicy === "Local";
   const isExternalLocal =
     (isExternal || external.length > 0) && spec.externalTrafficPolicy === "Local";
@@ -63,16 +63,16 @@ export function serviceViewOf(
     (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, ipMode }) =>
       ip !== undefined && ipMode !== "Proxy" ? [ip] : [],
     ),
-  ).slice(0, mostAddresses - external.length);
+  ).slice(0, maxAddresses - external.length);
   const hasLocal = isInternalLocal || isExternalLocal;
   const hasAffinity = spec.sessionAffinity === "ClientIP";
-  const most = mostEndpoints(ports.length * (hasLocal ? 2 : 1), hasAffinity);
+  const most = maxEndpoints(ports.length * (hasLocal ? 2 : 1), hasAffinity);
   const reader = new SliceReader(slices, ports.map(slicePort), node);
   return {
     clusterIps,
-    externalIps: some(external),
-    loadBalancerIps: some(loadBalancer),
-    sourceRanges: some(sourceRanges(spec.loadBalancerSourceRanges)),
+    externalIps: unlessEmpty(external),
+    loadBalancerIps: unlessEmpty(loadBalancer),
+    sourceRanges: unlessEmpty(sourceRanges(spec.loadBalancerSourceRanges)),
     affinitySeconds: hasAffinity
       ? (spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds)
       : undefined,
@@ -97,7 +97,7 @@ export function serviceViewOf(
         nodePort: port.nodePort === 0 ? undefined : port.nodePort,
         endpoints,
         localEndpoints,
-        servingEndpoints: protocol === "UDP" ? some(others()) : undefined,
+        servingEndpoints: protocol === "UDP" ? unlessEmpty(others()) : undefined,
       } satisfies ServicePortView;
     }),
   };
@@ -117,7 +117,7 @@ function slicePort({ name = "", protocol }: { name?: string; protocol?: string }
 }
 
 /** How many endpoints one list may have, so that the line of the Service is not longer than cells accept. */
-function mostEndpoints(lists: number, hasAffinity: boolean): number {
+function maxEndpoints(lists: number, hasAffinity: boolean): number {
   const total = hasAffinity ? limits.affinityEndpoints : limits.serviceEndpoints;
   return Math.min(limits.endpoints, Math.floor(total / lists));
 }
@@ -141,7 +141,7 @@ function addresses(
   list: readonly string[] = [],
   isWanted: (address: string) => boolean = () => true,
 ): readonly string[] {
-  const read = list.slice(0, mostRead);
+  const read = list.slice(0, maxAddressesRead);
   const valid = read.flatMap((text) => writtenAddress(text) ?? []).filter(isWanted);
   return [...new Set(valid)].sort().slice(0, limits.addresses);
 }
@@ -151,7 +151,7 @@ function addresses(
  * by ones that no client is in. (Kube-proxy skips it, and the API server accepts none.) If there are too many, each version keeps some.
  */
 function sourceRanges(list: readonly string[] = []): readonly string[] {
-  const read = list.slice(0, mostRangesRead);
+  const read = list.slice(0, maxRangesRead);
   const ranges = read.flatMap((text) => writtenCidr(text.trim()) ?? withoutClients);
   // The ranges that were not read may be the only ones of their version.
   if (list.length > read.length) ranges.push(...withoutClients);
@@ -162,6 +162,6 @@ function sourceRanges(list: readonly string[] = []): readonly string[] {
   );
 }
 
-function some(list: readonly string[]): readonly string[] | undefined {
+function unlessEmpty(list: readonly string[]): readonly string[] | undefined {
   return list.length === 0 ? undefined : list;
 }

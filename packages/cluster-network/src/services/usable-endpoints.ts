@@ -51,7 +51,7 @@ interface Candidate extends KnownEndpoint {
  * How many endpoints of a Service are read, each counted once for each port: twice as many as cells take. Users decide how many slices a
  * Service has.
  */
-export const mostLookedAt = 2 * limits.serviceEndpoints;
+export const maxEndpointsRead = 2 * limits.serviceEndpoints;
 
 /** The endpoints of a Service: its slices are read once for all of its ports. */
 export class SliceReader {
@@ -163,9 +163,9 @@ function readSlices(
   const sizeOf = ({ endpoints, numbers }: (typeof ofService)[number]): number =>
     endpoints.length * numbers.size;
   // If not all are read, the choice must not depend on the order in which slices came.
-  if (ofService.reduce((sum, slice) => sum + sizeOf(slice), 0) > mostLookedAt)
+  if (ofService.reduce((sum, slice) => sum + sizeOf(slice), 0) > maxEndpointsRead)
     ofService.sort((a, b) => (a.name < b.name ? -1 : 1));
-  let room = mostLookedAt;
+  let room = maxEndpointsRead;
   return ofService.map(({ endpoints, numbers }) => {
     const read = endpoints.slice(0, Math.floor(room / numbers.size));
     room -= read.length * numbers.size;
@@ -184,8 +184,8 @@ function withPorts(
       metadata.labels?.[headlessLabel] === undefined,
   );
   const all = known.reduce((sum, { ports }) => sum + (ports?.length ?? 0), 0);
-  if (all > mostLookedAt) known.sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
-  let room = mostLookedAt;
+  if (all > maxEndpointsRead) known.sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  let room = maxEndpointsRead;
   return known.map((slice) => {
     const ports = slice.ports?.slice(0, room) ?? [];
     room -= ports.length;

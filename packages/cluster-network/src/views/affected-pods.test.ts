@@ -13,7 +13,7 @@ it("AffectedPods compares no pods with long subjects: all of the namespace count
       const keys = Array.from({ length: count }, (_, i) => `k${i}`);
       const matchExpressions = keys.map((key) => ({ key, operator: "Exists" as const }));
       const subjects = [{ namespace: "a", podSelector: { matchExpressions } }];
-      affected.notePolicy({ subjects, isEdge: false }, "a");
+      affected.notePolicy({ subjects, isFirstOrLast: false }, "a");
     }
     return affected.take(pods, groups).length > 0;
   };

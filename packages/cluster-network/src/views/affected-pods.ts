@@ -1,6 +1,6 @@
 import type { AddressGroups } from "../policies/address-groups.ts";
 import type { GroupSelector } from "../policies/group-selector.ts";
-import { mostOfShortSubject, termsOf } from "../policies/policy-cost.ts";
+import { maxShortSubjectTerms, termsOf } from "../policies/policy-cost.ts";
 import type { PolicyChange } from "../policies/policy-index.ts";
 
 /** A pod on a cell. */
@@ -10,13 +10,13 @@ interface KnownPod {
 }
 
 /** Each pod is compared with at most so many subjects of changed policies. If there are more, all pods of the namespace count as affected. */
-const mostSubjects = 16;
+const maxSubjects = 16;
 
 /**
  * The same for the labels, expressions and values of all these subjects. The limit is that of one short subject, as a long one may also
  * change the policies of pods that it does not select, see {@link isComparable}.
  */
-const mostTerms = mostOfShortSubject;
+const maxTerms = maxShortSubjectTerms;
 
 /** Pods whose policies may be others than before. */
 export class AffectedPods {
@@ -31,8 +31,8 @@ export class AffectedPods {
     const subjects = this.#subjects.get(namespace) ?? [];
     subjects.push(...change.subjects);
     const terms = subjects.reduce((sum, subject) => sum + termsOfSubject(subject), 0);
-    const isMuch = subjects.length > mostSubjects || terms > mostTerms;
-    if (change.isEdge || isMuch) this.noteNamespace(namespace);
+    const isTooMuch = subjects.length > maxSubjects || terms > maxTerms;
+    if (change.isFirstOrLast || isTooMuch) this.noteNamespace(namespace);
     else if (!this.#namespaces.has(namespace)) this.#subjects.set(namespace, subjects);
   }
 

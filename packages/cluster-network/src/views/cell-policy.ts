@@ -33,8 +33,8 @@ export class CellPolicy {
 
   /** Lines for a cell that has this policy, with groups of an earlier version. */
   since(version: number, source: GroupSource): readonly Buffer[] {
-    return this.#once({ policy: this, version }, source, () =>
-      [...this.groups].flatMap((name) => filled(source.group(name)?.since(version))),
+    return this.#cached({ policy: this, version }, source, () =>
+      [...this.groups].flatMap((name) => nonEmpty(source.group(name)?.since(version))),
     );
   }
 
@@ -42,30 +42,37 @@ export class CellPolicy {
    * Lines for a cell that has another policy, or none.
    *
    * @param before what the cell has
-   * @param lapsed groups that the cell has, and that may lack changes of that version or earlier ones: they are sent whole
+   * @param staleGroups groups that the cell has, and that may lack changes of that version or earlier ones: they are sent whole
    */
-  instead(before: Before, lapsed: ReadonlySet<string>, source: GroupSource): readonly Buffer[] {
+  linesReplacing(
+    before: Before,
+    staleGroups: ReadonlySet<string>,
+    source: GroupSource,
+  ): readonly Buffer[] {
     const { policy, version } = before;
-    const find = (): readonly Buffer[] => this.#instead(policy?.groups, version, lapsed, source);
-    return lapsed.size > 0 ? find() : this.#once(before, source, find);
+    const find = (): readonly Buffer[] =>
+      this.#linesReplacing(policy?.groups, version, staleGroups, source);
+    return staleGroups.size > 0 ? find() : this.#cached(before, source, find);
   }
 
-  #instead(
+  #linesReplacing(
     had: ReadonlySet<string> = new Set(),
     version: number,
-    lapsed: ReadonlySet<string>,
+    staleGroups: ReadonlySet<string>,
     source: GroupSource,
   ): readonly Buffer[] {
     const groups = [...this.groups].flatMap((name) => {
       const group = source.group(name);
-      return filled(had.has(name) && !lapsed.has(name) ? group?.since(version) : group?.all());
+      return nonEmpty(
+        had.has(name) && !staleGroups.has(name) ? group?.since(version) : group?.all(),
+      );
     });
     const gone = [...had].filter((name) => !this.groups.has(name));
     const lines = gone.map((name) => encodeLine({ kind: "group", name, change: "gone" }));
-    return [...groups, this.line, ...filled(Buffer.from(lines.join("")))];
+    return [...groups, this.line, ...nonEmpty(Buffer.from(lines.join("")))];
   }
 
-  #once(
+  #cached(
     { policy, version }: Before,
     source: GroupSource,
     find: () => readonly Buffer[],
@@ -80,6 +87,6 @@ export class CellPolicy {
   }
 }
 
-function filled(lines: Buffer | undefined): readonly Buffer[] {
+function nonEmpty(lines: Buffer | undefined): readonly Buffer[] {
   return lines && lines.length > 0 ? [lines] : [];
 }

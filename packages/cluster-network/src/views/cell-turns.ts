@@ -41,7 +41,7 @@ export class CellTurns<T extends TurnCell> {
   /** Cells whose groups are not filled. They have no turn until these are. */
   readonly #unfilled = new Set<T>();
   /** How much less time groups have had than cells while both had work, milliseconds: one cell may take longer than a block. */
-  #owedMs = 0;
+  #groupDeficitMs = 0;
 
   constructor(options: CellTurnsOptions<T>) {
     this.#options = options;
@@ -83,17 +83,17 @@ export class CellTurns<T extends TurnCell> {
     do {
       // Users decide how many groups there are. Filling them gets half of the time, and cells that need none of them the other half.
       const begunMs = clock.monotonic();
-      this.#fill(untilMs - (this.#owedMs > 0 ? 0 : blockMs / 2));
+      this.#fill(untilMs - (this.#groupDeficitMs > 0 ? 0 : blockMs / 2));
       const filledMs = clock.monotonic();
-      let isServing = groups.isSettled || this.#owedMs <= 0;
+      let isServing = groups.isSettled || this.#groupDeficitMs <= 0;
       while (isServing) isServing = this.#serveOne() && ++cells < cellsOfBlock && !isAfter(untilMs);
       const moreMs = clock.monotonic() - filledMs - (filledMs - begunMs);
-      this.#owedMs = groups.isSettled ? 0 : Math.max(0, this.#owedMs + moreMs);
+      this.#groupDeficitMs = groups.isSettled ? 0 : Math.max(0, this.#groupDeficitMs + moreMs);
     } while (this.#new.size + this.#waiting.size > 0 && !isFull());
     if (groups.isSettled) return;
     this.#fill(untilMs);
     // Groups may be out of date again by the next call, so cells must get turns in this one, too.
-    if (this.#owedMs <= 0) this.#serveOne();
+    if (this.#groupDeficitMs <= 0) this.#serveOne();
   }
 
   /** Fills groups until a time, for a step at least, and has cells whose groups are filled wait for their turns. */

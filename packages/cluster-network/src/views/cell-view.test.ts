@@ -45,8 +45,8 @@ class Table implements SharedLines {
       groups: new Set<string>(),
       line: Buffer.from("x"),
       since: () => [],
-      instead: () => [],
-    } satisfies Pick<CellPolicy, "groups" | "line" | "since" | "instead">;
+      linesReplacing: () => [],
+    } satisfies Pick<CellPolicy, "groups" | "line" | "since" | "linesReplacing">;
     const options = { sums: [...this.services.sums], first: [] };
     const cell = new CellView(this, { ...options, policy: policy as unknown as CellPolicy });
     cell.next();

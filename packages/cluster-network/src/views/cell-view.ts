@@ -6,7 +6,7 @@ import type { LinesPart, ServiceLines } from "./service-lines.ts";
 const changeBytes = 128 * 1024;
 
 /** How many Services that changes had no room for are remembered one by one, 8 bytes each. If there are more, their buckets are sent whole. */
-const mostLate = 1024;
+const maxDeferred = 1024;
 
 /** What all cells share. */
 export interface SharedLines extends GroupSource {
@@ -26,13 +26,13 @@ export class CellView {
   /** For missing buckets that are too large for one change: the Services that were sent already. */
   readonly #sent = new Map<number, Set<string>>();
   /** Changed Services that earlier changes had no room for. */
-  #late: readonly string[] = [];
+  #deferred: readonly string[] = [];
   #version: number;
   #policy: CellPolicy;
   /** The policy that the cell has, with its groups. */
   #sentPolicy: CellPolicy | undefined;
   /** Groups that the cell has, and that a policy in between did not name. Their changes may have been missed, so they are sent whole. */
-  readonly #lapsed = new Set<string>();
+  readonly #staleGroups = new Set<string>();
   #isFirst = true;
   #number = 0;
 
@@ -64,7 +64,7 @@ export class CellView {
       this.#isFirst ||
       this.#policy !== this.#sentPolicy ||
       this.#missingBuckets.length > 0 ||
-      this.#late.length > 0 ||
+      this.#deferred.length > 0 ||
       this.#version < this.#shared.version
     );
   }
@@ -74,7 +74,7 @@ export class CellView {
     if (policy.line.equals(this.#policy.line)) return;
     if (this.#policy !== this.#sentPolicy)
       for (const name of this.#sentPolicy?.groups ?? [])
-        if (!this.#policy.groups.has(name)) this.#lapsed.add(name);
+        if (!this.#policy.groups.has(name)) this.#staleGroups.add(name);
     this.#policy = policy;
   }
 
@@ -92,10 +92,10 @@ export class CellView {
 
   #policyParts(): readonly Buffer[] {
     const [policy, sent, version] = [this.#policy, this.#sentPolicy, this.#version];
-    if (policy === sent && this.#lapsed.size === 0) return policy.since(version, this.#shared);
-    const parts = policy.instead({ policy: sent, version }, this.#lapsed, this.#shared);
+    if (policy === sent && this.#staleGroups.size === 0) return policy.since(version, this.#shared);
+    const parts = policy.linesReplacing({ policy: sent, version }, this.#staleGroups, this.#shared);
     this.#sentPolicy = policy;
-    this.#lapsed.clear();
+    this.#staleGroups.clear();
     return parts;
   }
 
@@ -133,11 +133,11 @@ export class CellView {
         ...this.#missingBuckets,
       ];
       this.#sent.clear();
-      this.#late = [];
+      this.#deferred = [];
       return [];
     }
-    const late = services.late(withoutAll(this.#late, difference.keys));
-    this.#noteLate(late, difference.rest);
+    const late = services.deferred(withoutAll(this.#deferred, difference.keys));
+    this.#noteDeferred(late, difference.rest);
     return [difference.lines, late.lines];
   }
 
@@ -147,25 +147,26 @@ export class CellView {
    * @param late what this change has of `#late`, and what is left of it
    * @param more further Services that have changed and have no room in this change
    */
-  #noteLate({ keys: sent, rest: before }: LinesPart, more: readonly string[]): void {
+  #noteDeferred({ keys: sent, rest: before }: LinesPart, more: readonly string[]): void {
     const { services } = this.#shared;
     // Cells share a very long list, and it is not searched for each of them.
-    if (more.length > mostLate) {
-      this.#missWhole([...services.bucketsOf(before), ...services.bucketsOf(more)]);
+    if (more.length > maxDeferred) {
+      this.#resendBuckets([...services.bucketsOf(before), ...services.bucketsOf(more)]);
       return;
     }
     // Keep the list itself if possible: cells that have taken the same changes share it, and the lines made from it.
     const others = withoutAll(withoutAll(more, sent), before);
-    if (others.length === 0) this.#late = before;
-    else this.#late = before.length === 0 ? others : [...before, ...others];
-    if (this.#late.length > mostLate) this.#missWhole(services.bucketsOf(this.#late));
+    if (others.length === 0) this.#deferred = before;
+    else this.#deferred = before.length === 0 ? others : [...before, ...others];
+    if (this.#deferred.length > maxDeferred)
+      this.#resendBuckets(services.bucketsOf(this.#deferred));
   }
 
   /** Has whole buckets sent in place of all late Services, and from their beginning if a part of them was sent. */
-  #missWhole(buckets: readonly number[]): void {
+  #resendBuckets(buckets: readonly number[]): void {
     for (const bucket of buckets) this.#sent.delete(bucket);
     this.#missingBuckets.unshift(...withoutAll([...new Set(buckets)], this.#missingBuckets));
-    this.#late = [];
+    this.#deferred = [];
   }
 
   /** The rest of a bucket comes after all others. */

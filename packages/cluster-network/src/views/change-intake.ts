@@ -4,7 +4,7 @@ import type { Clock } from "@kip/base";
 export interface ChangeIntakeOptions {
   readonly clock: Clock;
   /** How long changes wait at most, milliseconds; Infinity for no limit. */
-  readonly mostHeldMs: number;
+  readonly maxHeldMs: number;
   /** Is informed of changes that failed after they had waited. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -49,13 +49,13 @@ export class ChangeIntake {
     this.#heldSinceMs ??= this.#options.clock.monotonic();
   }
 
-  /** Makes all waiting changes if they have waited for `mostHeldMs`. @returns whether there were any */
-  openIfDue(): boolean {
-    return this.heldMs >= this.#options.mostHeldMs && this.open();
+  /** Makes all waiting changes if they have waited for `maxHeldMs`. @returns whether there were any */
+  releaseIfDue(): boolean {
+    return this.heldMs >= this.#options.maxHeldMs && this.release();
   }
 
   /** Makes all waiting changes; from now on changes do not wait. @returns whether there were any */
-  open(): boolean {
+  release(): boolean {
     this.#heldSinceMs = undefined;
     const changes = this.#waiting;
     this.#waiting = new Map();

@@ -12,7 +12,7 @@ export interface FirstVersionsOptions {
   /** Makes the next version, which has a part of what has changed. */
   readonly flush: () => void;
   /** Whether there is a cell: versions are made for it, and nothing is waited for. */
-  readonly isOver: () => boolean;
+  readonly hasCells: () => boolean;
   readonly signal: AbortSignal;
 }
 
@@ -42,8 +42,8 @@ export class FirstVersions {
 
   /** Whether {@link FirstVersions.computed} has something to wait for. */
   get isBehind(): boolean {
-    const { index, isOver } = this.#options;
-    return !isOver() && index.isBehind(index.lastChange);
+    const { index, hasCells } = this.#options;
+    return !hasCells() && index.isBehind(index.lastChange);
   }
 
   /**
@@ -68,12 +68,12 @@ export class FirstVersions {
   async #run(): Promise<void> {
     if (this.#isRunning) return;
     this.#isRunning = true;
-    const { index, isOver, flush, signal } = this.#options;
+    const { index, hasCells, flush, signal } = this.#options;
     while (this.#waiters.length > 0) {
       await setImmediate();
       if (signal.aborted) break;
-      if (!isOver()) flush();
-      const first = this.#waiters.findIndex(({ change }) => !isOver() && index.isBehind(change));
+      if (!hasCells()) flush();
+      const first = this.#waiters.findIndex(({ change }) => !hasCells() && index.isBehind(change));
       const done = this.#waiters.splice(0, first < 0 ? this.#waiters.length : first);
       for (const { resolve } of done) resolve();
     }

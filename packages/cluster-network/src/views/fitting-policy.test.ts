@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { decodeLine, limits, type PolicyRule, type PolicyView } from "@kip/network-view";
-import { fittingPolicy, hasEarlierLists, isClosedIn } from "./fitting-policy.ts";
+import { fittingPolicy, fitsEarlierAgents, isClosedIn } from "./fitting-policy.ts";
 
 const noGroups = { sizeOf: () => ({ addresses: 0, bytes: 0, numbers: 0 }) };
 const deny = { ingress: [{ action: "deny" }] } as const;
@@ -68,7 +68,7 @@ describe("fittingPolicy()", () => {
     const egress = rules(5000);
     const policy = { ingress: rules(4096), egress, admin: deny };
     assert.equal(fitting(policy), policy);
-    assert.equal(hasEarlierLists(policy), false);
+    assert.equal(fitsEarlierAgents(policy), false);
     assert.deepEqual(fitting(policy, 2), { ...policy, egress: [] });
     assert.deepEqual(fitting({ egress: [blocks(4097)] }, 2), { egress: [] });
     assert.deepEqual(fitting(policy, 1), { ingress: [], egress: [] });
@@ -77,7 +77,7 @@ describe("fittingPolicy()", () => {
   it("keeps NetworkPolicies in directions without tiers for an agent that does not know these", () => {
     const egress = rules(1);
     const policy = { egress, ingress: egress, admin: deny };
-    assert.equal(hasEarlierLists(policy), true);
+    assert.equal(fitsEarlierAgents(policy), true);
     assert.deepEqual(fitting(policy, 1), { ingress: [], egress });
   });
 });

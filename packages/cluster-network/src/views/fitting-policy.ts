@@ -14,7 +14,7 @@ import type { AddressGroups } from "../policies/address-groups.ts";
 import { isReadablePolicy } from "./is-readable.ts";
 
 /** Of one change: it has the policy, all its groups and some Services. */
-export const mostGroupBytes = limits.changeBytes / 2;
+export const maxGroupBytes = limits.changeBytes / 2;
 
 /** A policy, and the line that says it: that may have megabytes, and is encoded once. */
 export interface PolicyLine {
@@ -56,19 +56,19 @@ export function fittingPolicy(
   version: number = policyVersion,
 ): PolicyLine {
   const known = version >= 2 || !hasTiers(policy) ? policy : withoutTiers(policy);
-  if (groupBytesOf(groupsOf(known), groups) > mostGroupBytes) return policyLine(closed(known));
+  if (groupBytesOf(groupsOf(known), groups) > maxGroupBytes) return policyLine(closed(known));
   const most = version >= 3 ? limits.rules : limits.rulesOfEarlierAgents;
   let fitting = known;
   for (const direction of directions)
-    if (!isShort(known, direction, most)) fitting = closedIn(fitting, direction);
+    if (!isShort(known, direction, most)) fitting = closeDirection(fitting, direction);
   let encoded = policyLine(fitting);
   for (const direction of isLongLine(encoded) ? byLength(fitting) : [])
-    if (isLongLine(encoded)) encoded = policyLine(closedIn(encoded.policy, direction));
+    if (isLongLine(encoded)) encoded = policyLine(closeDirection(encoded.policy, direction));
   return isReadablePolicy(encoded.line, encoded.policy) ? encoded : policyLine(closed(known));
 }
 
 /** Whether agents before version 3 of `policyVersion` take all lists of a policy. */
-export function hasEarlierLists(policy: PolicyView): boolean {
+export function fitsEarlierAgents(policy: PolicyView): boolean {
   return directions.every((direction) => isShort(policy, direction, limits.rulesOfEarlierAgents));
 }
 
@@ -104,7 +104,7 @@ function byLength(policy: PolicyView): readonly Direction[] {
 }
 
 /** Nothing passes in a direction. */
-function closedIn(policy: PolicyView, direction: Direction): PolicyView {
+function closeDirection(policy: PolicyView, direction: Direction): PolicyView {
   const rest = (tier: TierView | undefined): TierView | undefined => {
     const { [direction]: _closed, ...others } = tier ?? {};
     return Object.keys(others).length > 0 ? others : undefined;

@@ -6,7 +6,7 @@ import { GroupLines } from "./group-lines.ts";
 
 /** Notes a change of the group. */
 function change(lines: GroupLines, version: number, add: string[], remove: string[] = []): void {
-  lines.change({ add, remove, isOther: true, isReranked: false, bytes: 0 }, version);
+  lines.change({ add, remove, isChanged: true, isReranked: false, bytes: 0 }, version);
 }
 
 /** What a cell has after some lines. */

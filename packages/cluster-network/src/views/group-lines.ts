@@ -5,7 +5,7 @@ import { VersionedTable } from "./versioned-table.ts";
 const nothing = Buffer.alloc(0);
 
 /** How many differences to the current state are kept. Each may be as large as the group, and every slow cell may be at another version. */
-const mostDifferences = 8;
+const maxDifferences = 8;
 
 /**
  * A difference of so many addresses is sent as such even if the whole group is smaller. It is also how many changes of a small group are
@@ -49,7 +49,7 @@ export class GroupLines {
     const last = this.#table.lastChange(version);
     const known = this.#differences.get(last);
     if (known) return known;
-    if (this.#differences.size >= mostDifferences) return this.#largerThan(last) ?? this.all();
+    if (this.#differences.size >= maxDifferences) return this.#largerThan(last) ?? this.all();
     const changes = this.#table.since(last);
     if (!changes || changes.size > Math.max(fewAddresses, this.#table.size)) return this.all();
     const add = [...changes].flatMap(([address, isIn]) => (isIn ? [address] : []));

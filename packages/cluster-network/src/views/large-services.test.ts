@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { EndpointSlice, StoredService } from "@kip/k8s-types/network";
 import { bucketCount, bucketOf, ChangeReader, unknownSums } from "@kip/network-view";
 import { ManualClock } from "@kip/testing";
-import { mostOfNamespaceCost } from "../services/service-cost.ts";
+import { maxServicesCost } from "../services/service-cost.ts";
 import { NetworkViews, type ViewSubscription } from "./network-views.ts";
 
 const lastBucket = bucketCount - 1;
@@ -129,7 +129,7 @@ describe("NetworkViews with Services of the largest size", () => {
       await Promise.race([taken, new Promise((resolve) => setImmediate(resolve))]);
     }
     end.abort();
-    const most = mostOfNamespaceCost.bytes;
+    const most = maxServicesCost.bytes;
     const bytes = [...cell.table.values()].reduce((sum, line) => sum + line.length, 0);
     assert.ok(bytes > most / 2 && bytes < most, String(bytes));
   });

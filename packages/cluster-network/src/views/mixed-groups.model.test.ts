@@ -34,7 +34,7 @@ const selectors = 15;
 const others = 20;
 const turns = 5;
 /** After so many turns, what a cell has follows from what was so meanwhile. */
-const mostBehind = 250;
+const maxBehind = 250;
 
 const step = fc.oneof(
   {
@@ -140,7 +140,7 @@ class World {
 
   /** Has nothing change any longer. */
   async settle(): Promise<void> {
-    for (let turn = 0; turn <= mostBehind; turn++) await this.#pass();
+    for (let turn = 0; turn <= maxBehind; turn++) await this.#pass();
     for (const tried of attempts) assert.equal(this.#passes(tried), this.#isAllowed(tried));
   }
 
@@ -171,7 +171,7 @@ class World {
     this.#compare();
     if (this.#cell.changes === changes) return;
     this.seen.changes++;
-    if (this.#views.groups.isLate("large")) this.seen.late++;
+    if (this.#views.groups.hasOutdatedGroup("large")) this.seen.late++;
   }
 
   #begin(): void {
@@ -202,7 +202,7 @@ class World {
       assert.ok(!passes || last.allowed > -Infinity, `${what} passes`);
       const since = Math.max(this.#tiersAt, last[passes ? "allowed" : "denied"]);
       const behind = this.#turn - since;
-      assert.ok(behind < mostBehind, `${what} ${passes ? "passes" : "does not pass"}: ${behind}`);
+      assert.ok(behind < maxBehind, `${what} ${passes ? "passes" : "does not pass"}: ${behind}`);
       this.seen.behind = Math.max(this.seen.behind, behind);
     }
   }

@@ -34,7 +34,7 @@ export interface NetworkViewsOptions {
   readonly logger?: Logger | undefined;
   /** Is given events of Services that there is no room for. @default there are none */
   readonly events?: Pick<EventRecorder, "record"> | undefined;
-  /** How much one namespace may take. @default mostOfNamespaceCost, mostOfPolicies and mostOfRules */
+  /** How much one namespace may take. @default maxServicesCost, maxPoliciesCost and maxRulesBytes */
   readonly most?:
     | {
         readonly services: Cost;
@@ -60,16 +60,16 @@ export interface ViewSubscription extends Disposable {
 const defaultPeriodMs = 100;
 
 /** How long changes that policies depend on wait at most while the effect of earlier ones is computed, milliseconds. */
-const mostHeldMs = 500;
+const maxHeldMs = 500;
 
 /**
  * How many changed Services a version has: of one namespace, 1,000 per second. So no namespace holds up the changes of others, in kip or on
  * cells, and a version is made in less than 100 ms.
  */
-const ofVersion: ChangeShare = { ofNamespace: 100, ofAll: 500 };
+const ofVersion: ChangeShare = { perNamespace: 100, total: 500 };
 
 /** The same before there is a cell, when everything is new. */
-const ofFirstVersions: ChangeShare = { ofNamespace: 500, ofAll: 500 };
+const ofFirstVersions: ChangeShare = { perNamespace: 500, total: 500 };
 
 /**
  * The cluster's network as each cell sees it. Objects of the API go in as they change. A version is made at most every 100 ms; it computes
@@ -104,7 +104,7 @@ export class NetworkViews {
       reports: new PolicyReports(options),
       most: options.most,
       lines: this,
-      mostHeldMs,
+      maxHeldMs: maxHeldMs,
       schedule: () => this.#schedule(),
       compute: () => void this.#compute(),
     });
@@ -121,7 +121,7 @@ export class NetworkViews {
     this.#firstVersions = new FirstVersions({
       index: this.index,
       flush: () => this.#flush(ofFirstVersions),
-      isOver: () => this.#engine.cells.size > 0,
+      hasCells: () => this.#engine.cells.size > 0,
       signal: options.signal,
     });
   }
@@ -319,7 +319,7 @@ export class NetworkViews {
     for (const [key, view] of share ? this.index.takeChanges(share) : [])
       if (this.services.set(key, view, version)) this.version = version;
     if (this.version === version) this.#engine.noteVersion();
-    this.#engine.noteBehind();
+    this.#engine.queueWakeups();
     void this.#compute();
   }
 

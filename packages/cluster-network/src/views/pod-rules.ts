@@ -8,14 +8,14 @@ import { CellPolicy } from "./cell-policy.ts";
 import {
   fittingPolicy,
   groupBytesOf,
-  hasEarlierLists,
-  mostGroupBytes,
+  fitsEarlierAgents,
+  maxGroupBytes,
   policyLine,
 } from "./fitting-policy.ts";
 import { GroupLines } from "./group-lines.ts";
 import { largestTier, type PolicyReports } from "./policy-reports.ts";
 import { ownerOf, RulesDrafts, type RulesDraft } from "./rules-drafts.ts";
-import { mostOfRules, RulesRoom } from "./rules-room.ts";
+import { maxRulesBytes, RulesBudget } from "./rules-budget.ts";
 
 /** Where closed directions of pods are reported. */
 export type RulesReports = Pick<PolicyReports, "tooLarge" | "tooMany">;
@@ -28,10 +28,10 @@ export interface PodRules {
   readonly short: CellPolicy;
   /** For agents that do not know tiers either (version 1). */
   readonly plain: CellPolicy;
-  /** The namespace whose policies name the groups of the rules, "" for administrators; absent if there are no groups. See {@link AddressGroups.isLate}. */
+  /** The namespace whose policies name the groups of the rules, "" for administrators; absent if there are no groups. See {@link AddressGroups.hasOutdatedGroup}. */
   readonly owner?: string | undefined;
   /** Whether the policies can only allow. Then each group may show the cluster at another time, see {@link TakeOptions.since}. */
-  readonly isAllowing?: boolean | undefined;
+  readonly isAllowOnly?: boolean | undefined;
 }
 
 /** How a pod gets its rules. */
@@ -59,7 +59,7 @@ interface Shared extends PodRules {
   /** The size of these groups now. */
   bytes: number;
   /** Whether that was within the limit when the rules were made. */
-  readonly areFew: boolean;
+  readonly isWithinLimit: boolean;
   /** Groups whose addresses the rules name. */
   readonly groups: ReadonlySet<string>;
   /** Groups of port numbers that the rules are made from. */
@@ -88,7 +88,7 @@ export const closedRules: PodRules = unshared({ ingress: [], egress: [] });
 export class SharedRules {
   readonly #index: PolicyIndex;
   readonly #reports: RulesReports;
-  readonly #room: RulesRoom;
+  readonly #rulesBudget: RulesBudget;
   /** Rules of pods that there is no room for, by namespace and closed directions. */
   readonly #closed = new Map<string, Shared>();
   readonly #byKey = new Map<string, Shared>();
@@ -103,13 +103,13 @@ export class SharedRules {
   #outdated: PodRules[] = [];
 
   /** @param most bytes that the rules of one namespace may take; default 32 Mi */
-  constructor(index: PolicyIndex, reports: RulesReports, most: number = mostOfRules) {
+  constructor(index: PolicyIndex, reports: RulesReports, most: number = maxRulesBytes) {
     this.#index = index;
     this.#drafts = new RulesDrafts(index, (name, change, namespace) =>
       this.#use(name, change, namespace),
     );
     this.#reports = reports;
-    this.#room = new RulesRoom(most);
+    this.#rulesBudget = new RulesBudget(most);
   }
 
   /** Lines of a group that a cell uses. */
@@ -142,7 +142,7 @@ export class SharedRules {
       [...names].filter((name) => !groups.hasAddresses(name, options.since)),
     );
     if (unfilled.size === 0) return known;
-    return this.#drafts.make({ choice, groups: names, unfilled, areOfRules: true });
+    return this.#drafts.make({ choice, groups: names, unfilled, needsAddresses: true });
   }
 
   /** Whether rules can be made of a draft. */
@@ -162,9 +162,9 @@ export class SharedRules {
     this.#all.delete(shared);
     if (this.#closed.get(shared.key) === shared) this.#closed.delete(shared.key);
     const { namespace, size } = shared;
-    if (namespace !== undefined && this.#room.count(namespace, -size))
+    if (namespace !== undefined && this.#rulesBudget.count(namespace, -size))
       for (const closed of this.#closed.values())
-        if (closed.namespace === namespace) this.#outdate(closed);
+        if (closed.namespace === namespace) this.#markOutdated(closed);
     if (this.#byKey.get(shared.key) === shared) this.#byKey.delete(shared.key);
     removeFrom(this.#byNumbers, shared.numbers, shared);
     removeFrom(this.#byGroup, shared.held, shared);
@@ -179,21 +179,21 @@ export class SharedRules {
 
   /** Takes a change of a group: updates its lines, and notes rules that depend on it as outdated. @returns whether its lines have changed */
   change(name: string, change: GroupChange, version: number): boolean {
-    const { isOther, isReranked } = change;
-    for (const shared of isOther || isReranked ? (this.#byNumbers.get(name) ?? []) : [])
-      if (isOther || shared.cut.has(name)) this.#outdate(shared);
+    const { isChanged, isReranked } = change;
+    for (const shared of isChanged || isReranked ? (this.#byNumbers.get(name) ?? []) : [])
+      if (isChanged || shared.cut.has(name)) this.#markOutdated(shared);
     this.#index.budget.noteChange(name);
     for (const shared of this.#byGroup.get(name) ?? []) {
       shared.bytes += change.bytes;
-      if (shared.bytes <= mostGroupBytes !== shared.areFew) this.#outdate(shared);
+      if (shared.bytes <= maxGroupBytes !== shared.isWithinLimit) this.#markOutdated(shared);
     }
-    const lines = isOther ? this.#lines.get(name) : undefined;
+    const lines = isChanged ? this.#lines.get(name) : undefined;
     lines?.change(change, version);
     return lines !== undefined;
   }
 
   /** Whether {@link SharedRules.takeOutdated} would give something. */
-  areSomeOutdated(): boolean {
+  hasOutdated(): boolean {
     this.#settleBudget();
     return this.#outdated.length > 0;
   }
@@ -210,10 +210,10 @@ export class SharedRules {
     const changed = this.#index.budget.settle();
     if (changed.size === 0) return;
     for (const shared of this.#all.values())
-      if (shared.policies.some((policy) => changed.has(policy))) this.#outdate(shared);
+      if (shared.policies.some((policy) => changed.has(policy))) this.#markOutdated(shared);
   }
 
-  #outdate(shared: Shared): void {
+  #markOutdated(shared: Shared): void {
     if (this.#byKey.get(shared.key) === shared) this.#byKey.delete(shared.key);
     this.#outdated.push(shared);
   }
@@ -237,19 +237,22 @@ export class SharedRules {
     const { groups } = this.#index;
     const policies = policiesWithRules(choice);
     const namespace = ownerOf(choice);
-    if (namespace !== undefined && this.#room.isFull(namespace, this.#sizeOf(before, namespace)))
+    if (
+      namespace !== undefined &&
+      this.#rulesBudget.isFull(namespace, this.#sizeOf(before, namespace))
+    )
       return this.#close(choice);
     const counted = this.#charge(policies, (name) => groups.isFilled(name, since));
     if (counted.length > 0) {
       const [all, unfilled] = [new Set(counted), new Set(counted)];
-      return this.#drafts.make({ choice, groups: all, unfilled, areOfRules: false });
+      return this.#drafts.make({ choice, groups: all, unfilled, needsAddresses: false });
     }
     this.#settleBudget();
     const found = this.#findRules(choice);
     const all = new Set([...found.named, ...found.numbers]);
     const unfilled = new Set([...all].filter((name) => !groups.hasAddresses(name, since)));
     if (unfilled.size > 0)
-      return this.#drafts.make({ choice, groups: all, unfilled, areOfRules: true });
+      return this.#drafts.make({ choice, groups: all, unfilled, needsAddresses: true });
     this.#drafts.forget(choice);
     const shared = this.#shared(choice, policies, found);
     this.#keep(shared);
@@ -276,7 +279,7 @@ export class SharedRules {
           return groups.portNumbers(selector, port, most);
         },
       });
-    return { policy: this.#orForget(find, [named, numbers]), named, numbers, cut };
+    return { policy: this.#forgetOnError(find, [named, numbers]), named, numbers, cut };
   }
 
   /** What pods with these policies share; reports a direction that is closed, as its rules are too large. */
@@ -291,7 +294,7 @@ export class SharedRules {
       this.#reports.tooLarge(choice, isClosed ? largestTier(choice, policy, groups) : undefined);
     const whole = new CellPolicy(fitting);
     const ofVersion = (version: number) => new CellPolicy(fittingPolicy(wanted, groups, version));
-    const short = hasEarlierLists(wanted) ? whole : ofVersion(2);
+    const short = fitsEarlierAgents(wanted) ? whole : ofVersion(2);
     const plain = hasTiers(wanted) ? ofVersion(1) : short;
     const used = new Set([...whole.groups, ...short.groups, ...plain.groups]);
     const held = hasTiers(wanted) ? groupsOf(wanted) : new Set<string>();
@@ -302,13 +305,13 @@ export class SharedRules {
     return {
       key: choice.key,
       owner: used.size > 0 ? (namespace ?? "") : undefined,
-      isAllowing: choice.tiers.length === 0,
+      isAllowOnly: choice.tiers.length === 0,
       namespace,
       size,
       policies,
       held,
       bytes,
-      areFew: bytes <= mostGroupBytes,
+      isWithinLimit: bytes <= maxGroupBytes,
       whole,
       short,
       plain,
@@ -331,7 +334,7 @@ export class SharedRules {
         this.#lines.set(name, new GroupLines(name, groups.takeAddresses(name)));
     addTo(this.#byNumbers, numbers, shared);
     addTo(this.#byGroup, held, shared);
-    if (namespace !== undefined) this.#room.count(namespace, size);
+    if (namespace !== undefined) this.#rulesBudget.count(namespace, size);
     this.#byKey.set(key, shared);
     this.#all.set(shared, shared);
   }
@@ -357,7 +360,7 @@ export class SharedRules {
       policies: [],
       held: none,
       bytes: 0,
-      areFew: true,
+      isWithinLimit: true,
       whole: policy,
       short: policy,
       plain: policy,
@@ -372,7 +375,7 @@ export class SharedRules {
   }
 
   /** Forgets what was named for rules that cannot be read. */
-  #orForget<T>(find: () => T, lists: readonly ReadonlySet<string>[]): T {
+  #forgetOnError<T>(find: () => T, lists: readonly ReadonlySet<string>[]): T {
     try {
       return find();
     } catch (error) {

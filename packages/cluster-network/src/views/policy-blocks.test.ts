@@ -373,7 +373,7 @@ describe("NetworkViews, with many pods and policies", () => {
     const first = new WeakRef(policy);
     for (let port = 2; port < 10; port++) {
       const next = rule(port);
-      next.instead({ policy, version: 1 }, new Set(), source);
+      next.linesReplacing({ policy, version: 1 }, new Set(), source);
       policy = next;
     }
     await new Promise((resolve) => setImmediate(resolve));

@@ -24,7 +24,7 @@ export interface PolicyEngineOptions {
   /** What all cells share. The engine raises the version when groups change. */
   readonly lines: Pick<SharedLines, "services"> & { version: number };
   /** How long changes wait at most while the effect of earlier ones is computed, milliseconds; Infinity for no limit. */
-  readonly mostHeldMs: number;
+  readonly maxHeldMs: number;
   /** Asks for the next version, at its usual time. */
   readonly schedule: () => void;
   /** Asks for calls of {@link PolicyEngine.computeBlock} until nothing is left to do. */
@@ -66,15 +66,15 @@ export class PolicyEngine implements SharedLines {
   readonly #intake: ChangeIntake;
   readonly #turns: CellTurns<PolicyCell>;
   /** Cells to be woken. */
-  readonly #behind = new Set<PolicyCell>();
-  #areAllBehind = false;
+  readonly #toWake = new Set<PolicyCell>();
+  #hasNewVersion = false;
 
   constructor(options: PolicyEngineOptions) {
-    const { clock, reports, most, mostHeldMs, logger } = options;
+    const { clock, reports, most, maxHeldMs, logger } = options;
     this.#options = options;
     this.#intake = new ChangeIntake({
       clock,
-      mostHeldMs,
+      maxHeldMs,
       onFailure: (err) =>
         logger?.error("Could not take a change of what network policies depend on", { err }),
     });
@@ -127,7 +127,7 @@ export class PolicyEngine implements SharedLines {
 
   /** Forgets a cell, and what it has. */
   delete(cell: PolicyCell): void {
-    for (const cells of [this.cells, this.#turns, this.#behind]) cells.delete(cell);
+    for (const cells of [this.cells, this.#turns, this.#toWake]) cells.delete(cell);
     this.#rules.release(cell.rules);
     this.#rules.releaseDraft(cell.draft);
     cell.rules = undefined;
@@ -137,9 +137,9 @@ export class PolicyEngine implements SharedLines {
 
   /** Whether a cell must wait. If so, it is woken later. */
   isHeld(cell: PolicyCell): boolean {
-    const isLate = this.#isLate(cell);
-    if (isLate) this.#behind.add(cell);
-    const isHeld = isLate || this.#turns.has(cell);
+    const isOutdated = this.#hasOutdatedGroups(cell);
+    if (isOutdated) this.#toWake.add(cell);
+    const isHeld = isOutdated || this.#turns.has(cell);
     if (isHeld) this.#noteHeld(cell);
     else cell.heldSinceMs = undefined;
     return isHeld;
@@ -147,13 +147,13 @@ export class PolicyEngine implements SharedLines {
 
   /** Notes that there is a new version for all cells. */
   noteVersion(): void {
-    this.#areAllBehind = true;
+    this.#hasNewVersion = true;
   }
 
   /** Has all cells woken if there is a new version. */
-  noteBehind(): void {
-    if (this.#areAllBehind) for (const each of this.cells) this.#behind.add(each);
-    this.#areAllBehind = false;
+  queueWakeups(): void {
+    if (this.#hasNewVersion) for (const each of this.cells) this.#toWake.add(each);
+    this.#hasNewVersion = false;
   }
 
   /**
@@ -162,38 +162,38 @@ export class PolicyEngine implements SharedLines {
    * @returns whether nothing is left to do
    */
   computeBlock(untilMs: number): boolean {
-    this.#intake.openIfDue();
+    this.#intake.releaseIfDue();
     this.#turns.serve(untilMs);
-    const isOver = this.#turns.isEmpty && this.groups.isSettled && !this.#rules.areSomeOutdated();
+    const isOver = this.#turns.isEmpty && this.groups.isSettled && !this.#rules.hasOutdated();
     // While policies are being computed, cells get changes of Services at the usual times only.
-    if (isOver) this.noteBehind();
-    else if (this.#areAllBehind) this.#options.schedule();
+    if (isOver) this.queueWakeups();
+    else if (this.#hasNewVersion) this.#options.schedule();
     // Policies may have used up the block. Waking gets half a block more, so that cells need not wait for all policies.
     this.#wake(Math.max(untilMs, this.#options.clock.monotonic() + blockMs / 2));
     // Waiting changes may be made as soon as groups are up to date and cells have them, even if some cells still wait for their turns.
-    if (this.groups.isSettled && this.#behind.size === 0) this.#intake.open();
+    if (this.groups.isSettled && this.#toWake.size === 0) this.#intake.release();
     else this.#intake.hold();
-    return isOver && this.#turns.isEmpty && this.#behind.size === 0; // new cells may have waited
+    return isOver && this.#turns.isEmpty && this.#toWake.size === 0; // new cells may have waited
   }
 
   /** Wakes cells until a time, but at least one. The next change of a cell is made as it is woken. */
   #wake(untilMs: number): void {
     const { clock } = this.#options;
     let cells = 0;
-    for (const cell of this.#behind) {
-      if (this.#isLate(cell)) continue;
-      this.#behind.delete(cell);
+    for (const cell of this.#toWake) {
+      if (this.#hasOutdatedGroups(cell)) continue;
+      this.#toWake.delete(cell);
       cell.wake();
       if (++cells >= cellsOfBlock || clock.monotonic() >= untilMs) break;
     }
   }
 
   /** Whether a cell must wait because its groups do not all show the same state of the cluster. */
-  #isLate(cell: PolicyCell): boolean {
+  #hasOutdatedGroups(cell: PolicyCell): boolean {
     const { rules } = cell;
-    if (rules?.owner === undefined || !this.groups.isLate(rules.owner)) return false;
+    if (rules?.owner === undefined || !this.groups.hasOutdatedGroup(rules.owner)) return false;
     this.#noteHeld(cell);
-    return rules.isAllowing !== true || !this.#isHeldLong(cell);
+    return rules.isAllowOnly !== true || !this.#isHeldLong(cell);
   }
 
   #noteHeld(cell: PolicyCell): void {
@@ -202,8 +202,8 @@ export class PolicyEngine implements SharedLines {
 
   /** Whether a cell has waited for twice as long as changes wait at most. */
   #isHeldLong({ heldSinceMs }: PolicyCell): boolean {
-    const { clock, mostHeldMs } = this.#options;
-    return heldSinceMs !== undefined && clock.monotonic() - heldSinceMs >= 2 * mostHeldMs;
+    const { clock, maxHeldMs } = this.#options;
+    return heldSinceMs !== undefined && clock.monotonic() - heldSinceMs >= 2 * maxHeldMs;
   }
 
   /** Passes changes of groups on to their lines, and gives turns to cells whose policy may have changed. */
@@ -212,7 +212,7 @@ export class PolicyEngine implements SharedLines {
     const version = lines.version + 1;
     for (const [name, change] of this.groups.takeChanges())
       if (this.#rules.change(name, change, version)) lines.version = version;
-    if (lines.version === version) this.#areAllBehind = true;
+    if (lines.version === version) this.#hasNewVersion = true;
     const outdated = new Set(this.#rules.takeOutdated());
     for (const cell of outdated.size > 0 ? this.cells : [])
       if (cell.rules && outdated.has(cell.rules)) this.#turns.add(cell);
@@ -246,7 +246,7 @@ export class PolicyEngine implements SharedLines {
       if (view) view.setPolicy(policy);
       else cell.view = new CellView(this, { sums, first, policy });
     } else if (wanted) this.#rules.release(wanted); // #rulesOf() has taken the same rules again
-    this.#behind.delete(cell);
+    this.#toWake.delete(cell);
     cell.wake();
   }
 
@@ -256,7 +256,7 @@ export class PolicyEngine implements SharedLines {
     readonly draft?: RulesDraft;
   } {
     const isMachine = cell.podUid === "";
-    if (isMachine || !this.policies.concerns(cell.namespace)) return { rules: openRules };
+    if (isMachine || !this.policies.mayApplyTo(cell.namespace)) return { rules: openRules };
     try {
       const choice = this.policies.choiceOf(cell.podUid);
       const since = this.#isHeldLong(cell) ? cell.since : undefined;

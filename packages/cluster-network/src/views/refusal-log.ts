@@ -1,8 +1,8 @@
 import type { Clock, Logger } from "@kip/base";
 import type { EventRecorder, EventReference } from "@kip/k8s-client";
-import { mostOfPolicies } from "../policies/policy-budget.ts";
-import { mostOfNamespaceCost } from "../services/service-cost.ts";
-import { mostOfRules } from "./rules-room.ts";
+import { maxPoliciesCost } from "../policies/policy-budget.ts";
+import { maxServicesCost } from "../services/service-cost.ts";
+import { maxRulesBytes } from "./rules-budget.ts";
 
 /** How often one namespace is reported at most, milliseconds: its users decide how often its objects change. */
 const periodMs = 10 * 60_000;
@@ -31,7 +31,7 @@ export const ofServices: RefusalTexts = {
     "Cells have no rules for this Service: the Services of its namespace are too large together, and older ones come first",
   remedy:
     "Have fewer addresses, ports or endpoints in the namespace, or move Services to another one",
-  most: mostOfNamespaceCost,
+  most: maxServicesCost,
 };
 
 /** NetworkPolicies of a namespace choose too many addresses together. */
@@ -40,7 +40,7 @@ export const ofPolicies: RefusalTexts = {
   effect:
     "Cells let pass nothing that only this NetworkPolicy allows: those of its namespace choose too many addresses together, and older ones come first",
   remedy: "Have fewer selectors, or ones that choose fewer pods",
-  most: mostOfPolicies,
+  most: maxPoliciesCost,
 };
 
 /** NetworkPolicies of one pod are over the limits of a pod. */
@@ -65,7 +65,7 @@ export const ofRules: RefusalTexts = {
   effect:
     "Nothing passes in directions that this policy restricts for some of its pods: too many different sets of large policies select pods of the namespace",
   remedy: "Have fewer rules, or the same policies for more of the pods",
-  most: { bytes: mostOfRules },
+  most: { bytes: maxRulesBytes },
 };
 
 /**

@@ -16,17 +16,17 @@ export interface RulesDraft {
   readonly namespaces: Set<string>;
   readonly policies: readonly NetworkPolicy[];
   /** Whether the addresses of the groups are kept, and not only their sizes: a group may be out of date again before the last one is filled. */
-  readonly areStored: boolean;
+  readonly storesAddresses: boolean;
   pods: number;
 }
 
 /** What {@link RulesDrafts.make} makes a draft of. */
-export interface DraftOf {
+export interface DraftOptions {
   readonly choice: PolicyChoice;
   readonly groups: ReadonlySet<string>;
   readonly unfilled: Set<string>;
   /** Whether rules need the addresses of the groups; otherwise only their sizes are needed. */
-  readonly areOfRules: boolean;
+  readonly needsAddresses: boolean;
 }
 
 /** Notes that something uses a group, or no longer does. */
@@ -50,12 +50,15 @@ export class RulesDrafts {
    */
   unfilled(choice: PolicyChoice, since: number | undefined): RulesDraft | undefined {
     const draft = this.#byKey.get(choice.key);
-    return draft && !this.isFilled(draft) && !this.#hasAll(draft, since) ? draft : undefined;
+    return draft && !this.isFilled(draft) && !this.#areAllFilled(draft, since) ? draft : undefined;
   }
 
-  #hasAll({ groups: names, areStored }: RulesDraft, since: number | undefined): boolean {
+  #areAllFilled(
+    { groups: names, storesAddresses }: RulesDraft,
+    since: number | undefined,
+  ): boolean {
     const { groups } = this.#index;
-    const has = areStored ? "hasAddresses" : "isFilled";
+    const has = storesAddresses ? "hasAddresses" : "isFilled";
     for (const name of names) if (!groups[has](name, since)) return false;
     return true;
   }
@@ -70,15 +73,15 @@ export class RulesDrafts {
   }
 
   /** Makes a draft, which keeps its groups and policies. */
-  make({ choice, groups, unfilled, areOfRules }: DraftOf): RulesDraft {
+  make({ choice, groups, unfilled, needsAddresses }: DraftOptions): RulesDraft {
     const { key, tiers } = choice;
     const policies = policiesWithRules(choice);
     const namespace = ownerOf(choice);
-    const areStored = areOfRules && tiers.length === 0;
+    const storesAddresses = needsAddresses && tiers.length === 0;
     const namespaces = new Set<string>();
     const since = this.#index.groups.fills;
     const state = { unfilled, since, namespaces, pods: 0 };
-    const draft = { key, namespace, policies, groups, areStored, ...state };
+    const draft = { key, namespace, policies, groups, storesAddresses, ...state };
     this.#note(draft, 1);
     this.#byKey.set(key, draft);
     return draft;
@@ -89,7 +92,7 @@ export class RulesDrafts {
     draft.pods++;
     if (draft.namespaces.has(namespace)) return;
     draft.namespaces.add(namespace);
-    this.#index.groups.want(draft.unfilled, namespace);
+    this.#index.groups.addWaiter(draft.unfilled, namespace);
   }
 
   /** Gives no further pods the draft of these policies. Those that wait for it keep it. */
@@ -104,9 +107,9 @@ export class RulesDrafts {
     this.#note(draft, -1);
   }
 
-  #note({ groups, namespace, policies, areStored }: RulesDraft, change: 1 | -1): void {
+  #note({ groups, namespace, policies, storesAddresses }: RulesDraft, change: 1 | -1): void {
     for (const name of groups)
-      if (areStored) this.#use(name, change, namespace);
+      if (storesAddresses) this.#use(name, change, namespace);
       else this.#index.groups.hold(name, change, namespace);
     for (const policy of policies) this.#index.budget.use(policy, change);
   }

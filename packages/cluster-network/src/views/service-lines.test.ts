@@ -32,8 +32,9 @@ describe("ServiceLines", () => {
     const services = new ServiceLines();
     for (const key of keys) services.set(key, view, 1);
     const lists = keys.slice(0, 34).map((key) => [key]);
-    const parts = lists.map((list) => services.late(list));
-    const isKept = (place: number): boolean => services.late(lists[place] ?? []) === parts[place];
+    const parts = lists.map((list) => services.deferred(list));
+    const isKept = (place: number): boolean =>
+      services.deferred(lists[place] ?? []) === parts[place];
     assert.deepEqual([33, 2, 0].map(isKept), [true, true, false]);
   });
 });

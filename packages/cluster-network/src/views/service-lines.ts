@@ -20,28 +20,28 @@ export interface LinesPart {
 }
 
 /** Most bytes of one bucket in a change, unless one Service has more. Users decide how large Services are, and which bucket they are in. */
-const mostBucketBytes = limits.changeBytes / 8;
+const maxBucketBytes = limits.changeBytes / 8;
 
 /**
  * Most bytes of changed Services in one part of a change, unless one Service has more. For a slow cell, changes of the namespace that
  * changes most pile up; those of other namespaces wait for at most so many bytes of them.
  */
-const mostChangedBytes = 64 * 1024;
+const maxChangedBytes = 64 * 1024;
 
 /** About how many bytes of a namespace are sent to a new cell ahead of the rest of the table. */
 const namespaceBytes = 512 * 1024;
 
 /** How many differences are kept for other cells, and how many parts of late Services: most cells ask for the same few. */
-const mostDifferences = 32;
+const maxDifferences = 32;
 
 /** How many parts of a bucket are kept for other cells, and how many times the size of the bucket they may have together. */
-const mostParts = { count: 16, times: 2 } as const;
+const maxParts = { count: 16, times: 2 } as const;
 
 /** How many changes of Services are remembered at least. */
-const leastRemembered = 4096;
+const minRemembered = 4096;
 
 /** For at least so many deleted Services the bucket stays cached, as some cells may not know yet that they are gone. */
-const leastGone = 4096;
+const minCachedBuckets = 4096;
 
 interface BucketPart {
   readonly sent: ReadonlySet<string>;
@@ -55,7 +55,7 @@ const nothing: LinesPart = { lines: Buffer.alloc(0), keys: [], rest: [] };
  * bucket of the table, and the Services of a namespace. So cells that take the table at the same time share its bytes.
  */
 export class ServiceLines {
-  readonly #table = new VersionedTable<string>(leastRemembered);
+  readonly #table = new VersionedTable<string>(minRemembered);
   readonly #digest = new TableDigest();
   readonly #keys: Set<string>[] = Array.from({ length: bucketCount }, () => new Set<string>());
   /** Bytes of each bucket. */
@@ -67,7 +67,7 @@ export class ServiceLines {
    * Parts of late Services by the list that cells share, the newest one last. Not a WeakMap: each part has the list of the next one, so one
    * waiting cell would keep all later parts.
    */
-  readonly #late = new Map<readonly string[], LinesPart>();
+  readonly #deferredParts = new Map<readonly string[], LinesPart>();
   readonly #namespaces = new Map<string, Set<string>>();
   readonly #namespaceLines = new Map<string, Buffer>();
   /** Caches `bucketOf`, which takes as long as ten look-ups. */
@@ -104,7 +104,7 @@ export class ServiceLines {
     this.#buckets.delete(bucket);
     this.#namespaceLines.delete(namespace);
     this.#differences.clear();
-    this.#late.clear();
+    this.#deferredParts.clear();
     this.#changedAt = version;
     return true;
   }
@@ -119,7 +119,7 @@ export class ServiceLines {
   #bucket(key: string): number {
     const known = this.#bucketOf.get(key);
     if (known !== undefined) return known;
-    if (this.#bucketOf.size > 2 * Math.max(this.#table.size, leastGone))
+    if (this.#bucketOf.size > 2 * Math.max(this.#table.size, minCachedBuckets))
       for (const each of this.#bucketOf.keys())
         if (this.#table.get(each) === undefined) this.#bucketOf.delete(each);
     const bucket = bucketOf(key);
@@ -160,11 +160,11 @@ export class ServiceLines {
     const same = known.find((one) => areSame(one.sent, sent));
     if (same) return same.part;
     const part = this.#bucketPart(number, sent);
-    const parts = [{ sent: new Set(sent), part }, ...known.slice(0, mostParts.count - 1)];
+    const parts = [{ sent: new Set(sent), part }, ...known.slice(0, maxParts.count - 1)];
     // Each part may have the whole bucket, so it does not suffice to limit their number.
     let bytes = 0;
     const isTooMuch = (one: BucketPart): boolean =>
-      (bytes += one.part.lines.length) > mostParts.times * this.#bytesOf(number);
+      (bytes += one.part.lines.length) > maxParts.times * this.#bytesOf(number);
     const end = parts.findIndex((one, index) => isTooMuch(one) && index > 0);
     this.#buckets.set(number, end < 0 ? parts : parts.slice(0, end));
     return part;
@@ -177,8 +177,8 @@ export class ServiceLines {
   #bucketPart(number: number, sent: ReadonlySet<string>): LinesPart {
     const all = this.#keys[number] ?? new Set();
     const lines = this.#linesOf([...all].filter((key) => !sent.has(key)));
-    if (sizeOf(lines) > mostBucketBytes) lines.sort(smallFirst);
-    const part = this.#firstOf(lines, mostBucketBytes);
+    if (sizeOf(lines) > maxBucketBytes) lines.sort(smallFirst);
+    const part = this.#firstOf(lines, maxBucketBytes);
     if (part.rest.length > 0) return part;
     const kept = [...sent].filter((key) => all.has(key));
     const first = kept.map((key) => encodeLine({ kind: "kept", key })).join("");
@@ -197,25 +197,25 @@ export class ServiceLines {
     if (known) return known;
     const changes = this.#table.since(version);
     if (!changes) return undefined;
-    const part = this.#firstOf(byNamespace(this.#linesOf([...changes.keys()])), mostChangedBytes);
-    if (this.#differences.size < mostDifferences) this.#differences.set(version, part);
+    const part = this.#firstOf(byNamespace(this.#linesOf([...changes.keys()])), maxChangedBytes);
+    if (this.#differences.size < maxDifferences) this.#differences.set(version, part);
     return part;
   }
 
   /** Lines of the first Services of a list that earlier changes had no room for. Cells that give the same list share them. */
-  late(keys: readonly string[]): LinesPart {
+  deferred(keys: readonly string[]): LinesPart {
     if (keys.length === 0) return nothing;
-    const known = this.#late.get(keys);
+    const known = this.#deferredParts.get(keys);
     if (known) return known;
-    const part = this.#firstOf(this.#linesOf(keys), mostChangedBytes);
-    this.#late.set(keys, part);
-    const [oldest] = this.#late.keys();
-    if (this.#late.size > mostDifferences && oldest) this.#late.delete(oldest);
+    const part = this.#firstOf(this.#linesOf(keys), maxChangedBytes);
+    this.#deferredParts.set(keys, part);
+    const [oldest] = this.#deferredParts.keys();
+    if (this.#deferredParts.size > maxDifferences && oldest) this.#deferredParts.delete(oldest);
     return part;
   }
 
   #linesOf(keys: readonly string[]): ServiceLine[] {
-    return keys.map((key) => ({ key, line: this.#table.get(key) ?? goneLine(key) }));
+    return keys.map((key) => ({ key, line: this.#table.get(key) ?? deletionLine(key) }));
   }
 
   /** As many lines as there is room for, and at least one. */
@@ -258,7 +258,7 @@ function readableLine(key: string, view: ServiceView): string | undefined {
   return isReadableService(line, key, view) ? line : undefined;
 }
 
-function goneLine(key: string): string {
+function deletionLine(key: string): string {
   return encodeLine({ kind: "service", key, view: undefined });
 }
 

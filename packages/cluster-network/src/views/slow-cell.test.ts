@@ -6,7 +6,7 @@ import { ManualClock } from "@kip/testing";
 import { NetworkViews, type ViewSubscription } from "./network-views.ts";
 
 /** A cell takes so much as one transaction or a few, and no change of it takes much longer. */
-const mostBytes = 256 * 1024;
+const maxBytes = 256 * 1024;
 
 function meta(key: string) {
   const [namespace = "", name = ""] = key.split("/");
@@ -96,7 +96,7 @@ class Cell {
   async all(): Promise<readonly number[]> {
     const counts: number[] = [];
     for (let next = await this.next(); next; next = await this.next()) {
-      assert.ok(next.bytes < mostBytes, String(next.bytes));
+      assert.ok(next.bytes < maxBytes, String(next.bytes));
       counts.push(next.change.services.size);
     }
     return counts;
@@ -115,13 +115,13 @@ describe("NetworkViews, for a cell that takes changes slowly", () => {
     await bench.change(flood, 1);
     await bench.change([web], 1);
     const first = await cell.next();
-    assert.ok(first && first.bytes < mostBytes);
+    assert.ok(first && first.bytes < maxBytes);
     assert.equal(cell.endpoints.get(web), "10.1.1.0:8080");
     // The same while there is still much to take of the other namespace, and more comes.
     await bench.change(flood.slice(0, 200), 2);
     await bench.change([web], 2);
     const second = await cell.next();
-    assert.ok(second && second.bytes < mostBytes);
+    assert.ok(second && second.bytes < maxBytes);
     assert.equal(cell.endpoints.get(web), "10.1.2.0:8080");
     await cell.all();
     for (const [i, key] of flood.entries())
@@ -171,7 +171,7 @@ describe("NetworkViews, for a cell that takes changes slowly", () => {
       await bench.change(changed, round);
       for (let i = random(4); i > 0; i--) {
         const next = await cell.next();
-        assert.ok((next?.bytes ?? 0) < mostBytes);
+        assert.ok((next?.bytes ?? 0) < maxBytes);
       }
     }
     await cell.all();

@@ -2,13 +2,13 @@
 export class VersionedTable<V> {
   readonly #values = new Map<string, V>();
   #log: { readonly version: number; readonly key: string }[] = [];
-  readonly #leastRemembered: number;
+  readonly #minRemembered: number;
   /** Changes up to this version are no longer in the log. */
   #forgotten = 0;
 
-  /** @param leastRemembered how many changes are remembered at least, however few values there are; up to twice as many are kept */
-  constructor(leastRemembered: number) {
-    this.#leastRemembered = leastRemembered;
+  /** @param minRemembered how many changes are remembered at least, however few values there are; up to twice as many are kept */
+  constructor(minRemembered: number) {
+    this.#minRemembered = minRemembered;
   }
 
   get size(): number {
@@ -28,7 +28,7 @@ export class VersionedTable<V> {
     if (value === undefined) this.#values.delete(key);
     else this.#values.set(key, value);
     this.#log.push({ version, key });
-    if (this.#log.length > 2 * Math.max(this.#leastRemembered, this.#values.size)) this.#forget();
+    if (this.#log.length > 2 * Math.max(this.#minRemembered, this.#values.size)) this.#forget();
   }
 
   /** What has changed after a version, undefined for keys that are gone; undefined if that is not remembered. */

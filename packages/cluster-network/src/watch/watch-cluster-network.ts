@@ -59,7 +59,7 @@ export function watchClusterNetwork(options: WatchClusterNetworkOptions): Cluste
         }),
         watch<Pod>(ofPolicies, paths.pods(), {
           onEvent: ({ type, object }) => views.setPod(object, type === "deleted"),
-          transform: withoutUnused,
+          transform: usedFieldsOnly,
         }),
       ]);
     },
@@ -134,7 +134,7 @@ function addressesOnly({ metadata, status }: Node & KubeObject): Node & KubeObje
 }
 
 /** Pods of the whole cluster are kept: only what policies look at. */
-function withoutUnused({ metadata, spec, status }: Pod): Pod {
+function usedFieldsOnly({ metadata, spec, status }: Pod): Pod {
   const { namespace, name, uid, resourceVersion, labels } = metadata;
   const ports = (list: Pod["spec"]["containers"] = []): Pod["spec"]["containers"] =>
     list.flatMap((c) =>

@@ -2,10 +2,10 @@
  * How many bytes the rules of the pods of one namespace may take. Pods that the same policies select share theirs, so users decide how many
  * different ones there are: a policy with 16,384 address blocks takes 1 MB again for each pod that also has a policy of its own.
  */
-export const mostOfRules = 32 * 1024 * 1024;
+export const maxRulesBytes = 32 * 1024 * 1024;
 
 /** Counts what the rules of each namespace take in kip's memory. */
-export class RulesRoom {
+export class RulesBudget {
   readonly #most: number;
   readonly #bytes = new Map<string, number>();
 
