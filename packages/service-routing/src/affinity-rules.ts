@@ -29,7 +29,7 @@ export interface ClientMap {
 export const affinityMarks = { first: 0x4000_0000, last: 0x4fff_ffff } as const;
 
 /** How many clients of a list keep their endpoint at one time. Further clients get a new one with each connection. */
-const mostClients = 65_536;
+const maxClients = 65_536;
 
 /**
  * The chain of a port with session affinity. The map of clients has the number of each client's endpoint. The number is a hash of the
@@ -42,7 +42,7 @@ export function addAffinity(options: AffinityOptions): void {
   const { rules, family, protocol, chain, seconds, endpoints, places, dataOf } = options;
   const [clients, picks, targets] = [`clients/${chain}`, `picks/${chain}`, `endpoints/${chain}`];
   const { ip, type } = family;
-  const dynamic = `flags dynamic,timeout; size ${mostClients};`;
+  const dynamic = `flags dynamic,timeout; size ${maxClients};`;
   rules.sets.set(clients, { kind: "map", definition: `type ${type} : mark; ${dynamic}` });
   rules.sets.set(picks, { kind: "map", definition: "type mark : mark;" });
   rules.sets.set(targets, { kind: "map", definition: `type mark : ${type} . inet_service;` });
@@ -76,7 +76,7 @@ export function clientMapsOf({ sets }: RuleSet, { ip }: Family, key: string): re
 }
 
 /** Whether hashes of these endpoints collide: then the numbers of some depend on which others there are. */
-export function areNumbersShared(endpoints: readonly string[]): boolean {
+export function haveCollidingHashes(endpoints: readonly string[]): boolean {
   return new Set(endpoints.map(numberOf)).size < endpoints.length;
 }
 

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { CommandError, silentLogger, type Logger } from "@kip/base";
 import { ManualClock } from "@kip/testing";
 import type { ClientMap } from "./affinity-rules.ts";
-import { keepClients } from "./kept-clients.ts";
+import { copyClients } from "./kept-clients.ts";
 
 const map = (namespace: string, name = "a"): ClientMap => ({
   ip: "ip",
@@ -30,11 +30,11 @@ async function commandsOf(
     commands.push(text);
     return await Promise.resolve(text.startsWith("list") ? list(text) : "");
   };
-  await keepClients(maps, { from: "kip_services_a", to: "kip_services_b", runNft, logger });
+  await copyClients(maps, { from: "kip_services_a", to: "kip_services_b", runNft, logger });
   return commands;
 }
 
-describe("keepClients()", () => {
+describe("copyClients()", () => {
   it("adds clients with the time that they have left, and none whose time is over or of a map that is not there", async () => {
     const maps = [map("one"), { ...map("two"), ip: "ip6" } as const, map("three")];
     const commands = await commandsOf(maps, (command) => {
@@ -108,7 +108,7 @@ describe("keepClients()", () => {
     };
     const [from, to] = ["kip_services_a", "kip_services_b"] as const;
     const maps = [map("one"), map("two"), map("three")];
-    const kept = keepClients(maps, { from, to, runNft, clock, logger: silentLogger });
+    const kept = copyClients(maps, { from, to, runNft, clock, logger: silentLogger });
     await clock.advance(19_999);
     assert.equal(await Promise.race([kept, Promise.resolve("waits")]), "waits");
     await clock.advance(1);

@@ -3,13 +3,13 @@ import type { ClientMap } from "./affinity-rules.ts";
 import type { ServiceTable } from "./services.ts";
 
 /** How many maps are read at most: each is a run of nft. */
-const mostMaps = 32;
+const maxMaps = 32;
 
 /** How many clients of one map are kept at most. Almost always they are the machine itself and its pod. */
-const mostClients = 1024;
+const maxClients = 1024;
 
 /** After so many characters no other map is read. Anyone who reaches the machine may have filled some, of 4 MB each. */
-const mostCharacters = 8 * 1024 * 1024;
+const maxCharacters = 8 * 1024 * 1024;
 
 /** How long maps are read at most, milliseconds, as that delays the new table. */
 const limitMs = 20_000;
@@ -26,7 +26,7 @@ const element = /([0-9a-f.:]+) (?:timeout \S+ )?expires ([1-9]\w*) : (0x4[0-9a-f
  *
  * Namespaces take turns, so that one with many Services does not use up the limits.
  */
-export async function keepClients(
+export async function copyClients(
   maps: readonly ClientMap[],
   options: {
     readonly from: ServiceTable;
@@ -48,13 +48,13 @@ export async function keepClients(
   };
   const copy = async (signal: AbortSignal): Promise<void> => {
     let characters = 0;
-    for (const { ip, name } of inTurns(maps).slice(0, mostMaps)) {
-      if (characters >= mostCharacters) return;
+    for (const { ip, name } of roundRobin(maps).slice(0, maxMaps)) {
+      if (characters >= maxCharacters) return;
       const printed = await listed(`list map ${ip} ${from} ${name}\n`, runNft).catch(warn);
       if (signal.aborted) return;
       if (printed === undefined) continue;
       characters += printed.length;
-      const clients = [...printed.matchAll(element).take(mostClients)].map(
+      const clients = [...printed.matchAll(element).take(maxClients)].map(
         ([, client, time, endpoint]) => `${client} timeout ${time} : ${endpoint}`,
       );
       if (clients.length > 0) text += `add element ${ip} ${to} ${name} { ${clients.join(", ")} }\n`;
@@ -78,7 +78,7 @@ async function listed(command: string, runNft: (text: string) => Promise<string>
 }
 
 /** The first one of each namespace, then the second ones, and so on. */
-function inTurns(maps: readonly ClientMap[]): readonly ClientMap[] {
+function roundRobin(maps: readonly ClientMap[]): readonly ClientMap[] {
   const counts = new Map<string, number>();
   const turns = maps.map((map) => {
     const turn = counts.get(map.namespace) ?? 0;

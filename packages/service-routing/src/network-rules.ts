@@ -10,7 +10,7 @@ import { backoffDelay, pause, SerialQueue, systemClock, type Clock, type Logger 
 import { familiesOf, type Family } from "./family.ts";
 import { changedAddresses, partOf, type ChangedAddresses } from "./changed-addresses.ts";
 import { inBlocks } from "./in-blocks.ts";
-import { keepClients } from "./kept-clients.ts";
+import { copyClients } from "./kept-clients.ts";
 import { policyChange, type KnownPolicy } from "./policy-change.ts";
 import {
   closedPolicyTable,
@@ -80,7 +80,7 @@ export class NetworkRules {
   /** Buckets of Services that have not come yet, while the rules of an earlier process are in force. */
   readonly #missing = new Set<number>();
   /** Buckets of each change that waits or is being applied: their sums are about to change. */
-  readonly #coming = new Set<ReadonlySet<number>>();
+  readonly #pendingBuckets = new Set<ReadonlySet<number>>();
   /** Flows that the kernel must forget, once rules are in force that lead no new ones there. */
   readonly #stale = new StaleList();
   /** How often forgetting has failed since it last worked. */
@@ -88,7 +88,7 @@ export class NetworkRules {
   /** Whether the back-off lasts. Changes do not try meanwhile, as an attempt may take seconds and delays them. */
   #isForgetPaused = false;
   /** Whether rules may have led connections to endpoints already: before that, there is nothing to forget. */
-  #hasLed: boolean;
+  #mayHaveFlows: boolean;
 
   constructor(options: NetworkRulesOptions) {
     this.#options = options;
@@ -97,7 +97,7 @@ export class NetworkRules {
     this.#services = new Services(place, this.#isPrepared ? preparedCounts : []);
     this.#families = familiesOf(place);
     this.#inForce = takesOver ? undefined : "none";
-    this.#hasLed = takesOver;
+    this.#mayHaveFlows = takesOver;
     this.#policyInForce = this.#inForce;
     if (takesOver) for (let bucket = 0; bucket < bucketCount; bucket++) this.#missing.add(bucket);
   }
@@ -108,9 +108,10 @@ export class NetworkRules {
    */
   get sums(): readonly number[] {
     const unknown = unknownSums();
-    const isComing = (bucket: number): boolean => [...this.#coming].some((of) => of.has(bucket));
+    const isPending = (bucket: number): boolean =>
+      [...this.#pendingBuckets].some((of) => of.has(bucket));
     return this.#services.sums.map((sum, bucket) =>
-      this.#missing.has(bucket) || isComing(bucket) ? (unknown[bucket] ?? 0) : sum,
+      this.#missing.has(bucket) || isPending(bucket) ? (unknown[bucket] ?? 0) : sum,
     );
   }
 
@@ -121,11 +122,11 @@ export class NetworkRules {
    */
   async apply(change: ViewChange): Promise<void> {
     const buckets = new Set([...change.buckets, ...[...change.services.keys()].map(bucketOf)]);
-    this.#coming.add(buckets);
+    this.#pendingBuckets.add(buckets);
     try {
       await this.#queue.run(async () => await this.#apply(change));
     } finally {
-      this.#coming.delete(buckets);
+      this.#pendingBuckets.delete(buckets);
     }
   }
 
@@ -150,12 +151,14 @@ export class NetworkRules {
     const changed = changedAddresses(change.groups);
     const before = isOfPolicy && known.policy ? this.#knownPolicy(changed) : undefined;
     await inBlocks(this.#note(change));
-    const changes = this.#services.change(this.#withBuckets(change), (to) => this.#stale.knows(to));
+    const changes = this.#services.change(this.#withBuckets(change), (to) =>
+      this.#stale.hasDestination(to),
+    );
     const { texts, stale } = await inBlocks(changes);
     if (this.#failures > 0) this.#stale.trim();
     // Looking for stale connections reads the kernel's whole list, and a new pod has none.
-    if (this.#hasLed) this.#stale.add(stale);
-    this.#hasLed = true;
+    if (this.#mayHaveFlows) this.#stale.add(stale);
+    this.#mayHaveFlows = true;
     for (const bucket of change.buckets) this.#missing.delete(bucket);
     const { changes: policy, removals } = !known.policy
       ? { changes: await this.#replacePolicy(), removals: "" }
@@ -163,7 +166,7 @@ export class NetworkRules {
         ? await this.#policyText(before, changed)
         : { changes: "", removals: "" };
     if (known.services) await this.#runAll([first + policy, ...texts]);
-    else if (await this.#isWhole()) await this.#rebuild(policy);
+    else if (await this.#mayRebuild()) await this.#rebuild(policy);
     else await this.#runAll([policy]);
     await this.#runAll([removals]);
     this.#policyInForce = this.#policyTable;
@@ -173,7 +176,7 @@ export class NetworkRules {
   }
 
   /** Whether Services may be written: all of them are known, or no rules are in force that should stay until then. */
-  async #isWhole(): Promise<boolean> {
+  async #mayRebuild(): Promise<boolean> {
     this.#inForce ??= (await tableInForce(this.#families, this.#options.runNft)) ?? "none";
     if (this.#inForce === "none") this.#missing.clear();
     return this.#missing.size === 0;
@@ -196,7 +199,7 @@ export class NetworkRules {
       if (last !== "") await runNft(last);
       last = "";
       const to = services.table;
-      await keepClients(services.clientMaps, { from: inForce, to, runNft, clock, logger });
+      await copyClients(services.clientMaps, { from: inForce, to, runNft, clock, logger });
     }
     await runNft(last + hooks);
     await runNft(removal);

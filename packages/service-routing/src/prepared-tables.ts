@@ -19,7 +19,7 @@ const prepared = families.filter(({ number }) => number === 4);
 /** The numbers of endpoints for which there are shared chains. Each further chain takes some milliseconds at the start of a pod. */
 export const preparedCounts: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8];
 
-function nowhere({ machinePorts }: Pick<PreparedTables, "machinePorts">): RoutingPlace {
+function emptyPlace({ machinePorts }: Pick<PreparedTables, "machinePorts">): RoutingPlace {
   const none = { podAddresses: [], nodeAddresses: [], serviceRanges: [] };
   return { ...none, machinePorts };
 }
@@ -77,7 +77,7 @@ export function placeElements(place: RoutingPlace): string {
 
 function preparedText(tables: PreparedTables, family: Family): string {
   const { cable } = tables;
-  const place = nowhere(tables);
+  const place = emptyPlace(tables);
   const chains = new RuleSetBuilder();
   for (const count of preparedCounts)
     chains.chains.set(balanceChain(count), balanceRules(count, family));

@@ -1,5 +1,5 @@
 import { limits, type ServicePortView, type ServiceView } from "@kip/network-view";
-import { areNumbersShared } from "./affinity-rules.ts";
+import { haveCollidingHashes } from "./affinity-rules.ts";
 import type { ClaimedService } from "./connections/stale-flows.ts";
 import type { Family } from "./family.ts";
 import type { RoutingPlace } from "./routing-place.ts";
@@ -122,7 +122,7 @@ function changedPlaces(
     [old.onNode, next.onNode],
   ] as const;
   // If another endpoint whose hash collides comes or goes, the number of an endpoint changes though its index does not.
-  if (hasAffinity && lists.flat().some(areNumbersShared)) return undefined;
+  if (hasAffinity && lists.flat().some(haveCollidingHashes)) return undefined;
   const places = new Set<number>();
   for (const [a, b] of lists)
     for (let place = 0; place < Math.max(a.length, b.length); place++)

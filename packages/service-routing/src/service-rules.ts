@@ -128,7 +128,7 @@ function addClusterIps(context: PortContext): void {
   const { anywhere, onNode } = context.endpoints;
   const isLocal = view.isInternalLocal ?? false;
   const endpoints = isLocal ? onNode : anywhere;
-  const target = choose(context, {
+  const target = targetOf(context, {
     endpoints,
     isDropped: isLocal && anywhere.length > 0,
     chain: `${isLocal ? "local" : "all"}/${id}`,
@@ -158,7 +158,7 @@ function addExternal(context: PortContext): void {
 
 function clusterTarget(context: PortContext): Target {
   const { endpoints, id } = context;
-  return choose(context, { endpoints: endpoints.anywhere, isDropped: false, chain: `all/${id}` });
+  return targetOf(context, { endpoints: endpoints.anywhere, isDropped: false, chain: `all/${id}` });
 }
 
 /** The pod and the machine reach every endpoint, as their packets need not keep their source. Others reach only the pod's own endpoint. */
@@ -186,7 +186,7 @@ function ownEndpoints({ endpoints, place }: PortContext): readonly string[] {
   return endpoints.onNode.filter((text) => own.includes(parsed(text).address));
 }
 
-function choose(
+function targetOf(
   context: PortContext,
   options: {
     readonly endpoints: readonly string[];

@@ -115,7 +115,7 @@ export class Services {
     const texts: string[] = [];
     const stale: StaleFlows[] = [];
     let batch = this.#batch();
-    for (const { key, next, without } of yield* this.#inOrder(changes)) {
+    for (const { key, next, without } of yield* this.#orderedSteps(changes)) {
       const before = this.#known(key);
       const work = workOf(before.view) + workOf(next);
       yield work;
@@ -176,17 +176,17 @@ export class Services {
    * The changes, and other Services that get or lose a claim by them. Those that give up a claim come first, as another one of them may get
    * it.
    */
-  *#inOrder(changes: ServiceChanges): Generator<number, readonly Step[]> {
+  *#orderedSteps(changes: ServiceChanges): Generator<number, readonly Step[]> {
     const affected = new Set<string>();
-    const giving = new Set<string>();
-    const given = new Set<string>();
+    const releasing = new Set<string>();
+    const released = new Set<string>();
     for (const [key, next] of changes) {
       const head = this.#head(key);
       const [before, after] = [claimsOf(head), claimsOf(next)];
       for (const claim of before) {
         if (after.has(claim)) continue;
-        giving.add(key);
-        given.add(claim);
+        releasing.add(key);
+        released.add(claim);
       }
       for (const other of this.#claims.replace(key, before, after)) affected.add(other);
       yield workOf(head) + workOf(next);
@@ -200,20 +200,24 @@ export class Services {
     }
     for (const [key, next] of all) {
       for (const claim of this.#lostOf(key, next)) {
-        giving.add(key);
-        given.add(claim);
+        releasing.add(key);
+        released.add(claim);
       }
       yield workOf(next);
     }
     const steps: Step[] = [];
     for (const [key, next] of all) {
-      steps.push({ key, next, without: giving.has(key) ? this.#got(key, next, given) : none });
+      steps.push({
+        key,
+        next,
+        without: releasing.has(key) ? this.#gainedClaims(key, next, released) : none,
+      });
       yield workOf(next);
     }
     return [
-      ...steps.filter(({ key }) => giving.has(key)),
-      ...steps.filter(({ key }) => !giving.has(key)),
-      // A second step for Services that also get a claim which others have given up by now.
+      ...steps.filter(({ key }) => releasing.has(key)),
+      ...steps.filter(({ key }) => !releasing.has(key)),
+      // A second step for Services that also get a claim which others have released by now.
       ...steps
         .filter(({ without }) => without.size > 0)
         .map((step) => ({ ...step, without: none })),
@@ -221,16 +225,16 @@ export class Services {
   }
 
   /** Claims that a Service gets and others give up by the same change. */
-  #got(
+  #gainedClaims(
     key: string,
     next: ServiceView | undefined,
-    given: ReadonlySet<string>,
+    released: ReadonlySet<string>,
   ): ReadonlySet<string> {
     const [before, after] = [claimsOf(this.#head(key)), claimsOf(next)];
     const [hadNot, hasNot] = [this.#lost.get(key) ?? none, this.#lostOf(key, next)];
     const isNew = (claim: string): boolean =>
       !hasNot.has(claim) && (!before.has(claim) || hadNot.has(claim));
-    return new Set([...after].filter((claim) => given.has(claim) && isNew(claim)));
+    return new Set([...after].filter((claim) => released.has(claim) && isNew(claim)));
   }
 
   /** Flows of a NodePort, without those to a Service that has the address and port: the kernel looks for that one first. */

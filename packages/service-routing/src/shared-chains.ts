@@ -3,7 +3,7 @@ import { emptyRuleSet, RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 import { balanceChain, balancedCount, balanceRules } from "./service-rules.ts";
 
 /** How many unused shared chains are kept, for Services whose number of endpoints goes up and down. */
-const defaultMostUnused = 64;
+const defaultMaxUnused = 64;
 
 /**
  * The shared chains of the table of one family: one for each number of endpoints that any Service has. Nft looks at all chains for each
@@ -11,17 +11,17 @@ const defaultMostUnused = 64;
  */
 export class SharedChains {
   readonly #family: Family;
-  readonly #mostUnused: number;
+  readonly #maxUnused: number;
   /** By number of endpoints, how many elements lead to the chain; 0 if it exists and is unused. */
   readonly #uses = new Map<number, number>();
 
   /**
    * @param there numbers of endpoints for which there are chains already
-   * @param mostUnused how many unused chains are kept; default 64
+   * @param maxUnused how many unused chains are kept; default 64
    */
-  constructor(family: Family, there: readonly number[], mostUnused: number = defaultMostUnused) {
+  constructor(family: Family, there: readonly number[], maxUnused: number = defaultMaxUnused) {
     this.#family = family;
-    this.#mostUnused = mostUnused;
+    this.#maxUnused = maxUnused;
     for (const count of there) this.#uses.set(count, 0);
   }
 
@@ -41,7 +41,7 @@ export class SharedChains {
   /** Chains to remove after all replacements: all unused ones, or none while there are few. */
   takeUnused(): RuleSet {
     const unused = [...this.#uses].filter(([, uses]) => uses === 0);
-    if (unused.length <= this.#mostUnused) return emptyRuleSet;
+    if (unused.length <= this.#maxUnused) return emptyRuleSet;
     const rules = new RuleSetBuilder();
     for (const [count] of unused) {
       this.#uses.delete(count);

@@ -23,9 +23,9 @@ describe("readAnswers()", () => {
     const [first, second] = answers;
     assert.ok(first?.kind === "flow");
     assert.equal(second?.kind, "done");
-    const { destination, port, answerer, answererPort } = first.flow;
+    const { destination, port, replySource, replyPort } = first.flow;
     assert.deepEqual(
-      [destination, port, answerer, answererPort],
+      [destination, port, replySource, replyPort],
       ["10.96.0.1", 53, "127.0.0.1", 5353],
     );
     const part = readAnswers(bytes.subarray(0, listed.length - 1));

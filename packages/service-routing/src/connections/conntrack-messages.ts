@@ -31,8 +31,8 @@ export interface Flow {
   readonly destination: string;
   readonly port: number;
   /** Where answers come from. */
-  readonly answerer: string;
-  readonly answererPort: number;
+  readonly replySource: string;
+  readonly replyPort: number;
   /** The attribute that names it, as the kernel has sent it. */
   readonly tuple: Buffer;
 }
@@ -44,13 +44,13 @@ export type Answer =
   | { readonly kind: "result" | "done"; readonly errno: number };
 
 /** Which connections the kernel lists: those of UDP to one port, those of UDP, or all. */
-export type Listed = { readonly port: number } | "udp" | "all";
+export type FlowFilter = { readonly port: number } | "udp" | "all";
 
 /**
  * Asks for the connections in a family. Kernels before 5.8 do not filter, and send all in any case; another one may answer with an
  * error.
  */
-export function listRequest(family: IpFamily, which: Listed = "udp"): Buffer {
+export function listRequest(family: IpFamily, which: FlowFilter = "udp"): Buffer {
   if (which === "all")
     return request(types.get, flags.dump, { family, attribute: Buffer.alloc(0) });
   const bits = Buffer.alloc(4);
@@ -114,8 +114,8 @@ function readAnswer(message: Buffer): Answer | undefined {
     protocol: to.protocol,
     destination: to.destination,
     port: to.destinationPort,
-    answerer: back.source,
-    answererPort: back.sourcePort,
+    replySource: back.source,
+    replyPort: back.sourcePort,
     tuple: original.whole,
   };
   return { kind: "flow", flow };

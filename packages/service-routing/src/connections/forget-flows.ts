@@ -7,7 +7,7 @@ import {
   readAnswers,
   type Answer,
   type Flow,
-  type Listed,
+  type FlowFilter,
 } from "./conntrack-messages.ts";
 import type { StaleFlows } from "./stale-flows.ts";
 import { StaleList } from "./stale-list.ts";
@@ -55,7 +55,7 @@ export async function forgetFlows(
     const list = new StaleList();
     list.add(stale);
     for (const family of familiesOf(stale)) {
-      const read = async (which: Listed): Promise<number> => {
+      const read = async (which: FlowFilter): Promise<number> => {
         child.stdin.write(listRequest(family, which));
         return await readList(answers, (flow) => {
           if (list.has(flow)) flows.push(flow);
@@ -76,25 +76,25 @@ export async function forgetFlows(
   }
 }
 
-function isOf({ address }: StaleFlows, family: IpFamily): boolean {
+function isOfFamily({ address }: StaleFlows, family: IpFamily): boolean {
   return address === undefined || address.includes(":") === (family === 6);
 }
 
 /** Both, unless all are of one: a flow without an address is of both. */
 function familiesOf(stale: readonly StaleFlows[]): readonly IpFamily[] {
-  return ([4, 6] as const).filter((family) => stale.some((flows) => isOf(flows, family)));
+  return ([4, 6] as const).filter((family) => stale.some((flows) => isOfFamily(flows, family)));
 }
 
 /** Lists that have all connections of a family that are to be forgotten. */
-function listsOf(stale: readonly StaleFlows[], family: IpFamily): readonly Listed[] {
-  const ports = new Set(stale.filter((flows) => isOf(flows, family)).map(({ port }) => port));
+function listsOf(stale: readonly StaleFlows[], family: IpFamily): readonly FlowFilter[] {
+  const ports = new Set(stale.filter((flows) => isOfFamily(flows, family)).map(({ port }) => port));
   return ports.size > fewPorts ? ["udp"] : [...ports].map((port) => ({ port }));
 }
 
 /** Has connections listed. A kernel that refuses one of the lists is asked for all. */
 async function readAny(
-  lists: readonly Listed[],
-  read: (which: Listed) => Promise<number>,
+  lists: readonly FlowFilter[],
+  read: (which: FlowFilter) => Promise<number>,
 ): Promise<void> {
   let errno = 0;
   for (const which of lists) {

@@ -46,7 +46,7 @@ export function staleFlows(
   const result: StaleFlows[] = [];
   for (const key of new Set([...old.keys(), ...now.keys()])) {
     const [was, is] = [old.get(key) ?? noTarget, now.get(key) ?? noTarget];
-    const isOther = hasLost(was.serving, is.serving);
+    const isOther = makesFlowsStale(was.serving, is.serving);
     for (const address of new Set([...was.addresses, ...is.addresses])) {
       const [wasIn, isIn] = [was, is].map(({ addresses }) => addresses.has(address));
       const port = is.port || was.port;
@@ -63,7 +63,7 @@ export function staleFlows(
 }
 
 /** Whether existing flows become stale: an endpoint is gone, or the first ones have come. */
-function hasLost(was: ReadonlySet<string>, is: ReadonlySet<string>): boolean {
+function makesFlowsStale(was: ReadonlySet<string>, is: ReadonlySet<string>): boolean {
   if (was.size === 0) return is.size > 0;
   for (const endpoint of was) if (!is.has(endpoint)) return true;
   return false;

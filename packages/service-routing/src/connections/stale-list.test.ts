@@ -15,8 +15,8 @@ function view(endpoints: readonly string[], more: Partial<ServiceView> = {}): Se
 
 /** A flow that an endpoint answers; without one, it is not translated. */
 function flowTo(destination: string, port: number, endpoint?: string): Flow {
-  const [answerer = "", answererPort] = (endpoint ?? `${destination}:${port}`).split(":");
-  const to = { destination, port, answerer, answererPort: Number(answererPort) };
+  const [replySource = "", replyPort] = (endpoint ?? `${destination}:${port}`).split(":");
+  const to = { destination, port, replySource, replyPort: Number(replyPort) };
   return { family: 4, protocol: 17, tuple: Buffer.alloc(0), ...to };
 }
 
@@ -93,11 +93,11 @@ describe("StaleList", () => {
   it("keeps flows to an endpoint that serves again before they were forgotten", () => {
     const list = listOf([view([a, b]), view([b])]);
     const of = (each: State) => ({ view: each, lost: new Set<string>() });
-    list.add(staleFlows(of(view([b])), of(view([a, b])), (to) => list.knows(to)));
+    list.add(staleFlows(of(view([b])), of(view([a, b])), (to) => list.hasDestination(to)));
     assert.ok(!list.has(flowTo("10.96.0.1", 80, a)));
     assert.ok(!list.has(flowTo("10.0.0.200", 30_053, a)));
     assert.ok(list.has(flowTo("10.96.0.1", 80, "10.1.0.3:53")));
-    assert.ok(!list.knows({ address: "10.96.0.2", port: 80 }));
+    assert.ok(!list.hasDestination({ address: "10.96.0.2", port: 80 }));
   });
 
   it("leaves a destination alone that another Service has", () => {
@@ -121,12 +121,12 @@ describe("StaleList", () => {
     const count = 70_000;
     list.add([first, ...Array.from({ length: count }, (_, i) => of(`203.0.${i >> 8}.${i & 255}`))]);
     assert.equal(list.size, count + 1);
-    assert.ok(list.knows(first));
+    assert.ok(list.hasDestination(first));
     list.trim();
     list.add([of("10.96.0.11")]);
     assert.equal(list.size, 65_537);
-    assert.ok(!list.knows(first));
-    assert.ok(list.knows(of("10.96.0.11")));
+    assert.ok(!list.hasDestination(first));
+    assert.ok(list.hasDestination(of("10.96.0.11")));
   });
 
   it("keeps the endpoints of very many addresses once, and looks flows up", () => {

@@ -3,7 +3,7 @@ import { udp, type Flow } from "./conntrack-messages.ts";
 import type { FlowTarget, StaleFlows } from "./stale-flows.ts";
 
 /** How many destinations are kept while forgetting fails, besides those of the last change. */
-const mostDestinations = 65_536;
+const maxDestinations = 65_536;
 
 /** Flows that the kernel must forget and has not forgotten yet, by destination. A later entry replaces an earlier one. */
 export class StaleList {
@@ -19,14 +19,14 @@ export class StaleList {
   }
 
   /** Whether flows to a destination are to be forgotten. */
-  knows(to: FlowTarget): boolean {
+  hasDestination(to: FlowTarget): boolean {
     return this.#byDestination.has(keyOf(to));
   }
 
   /** Gives up what has waited longest, beyond 65,536 destinations: while forgetting fails, the list would grow without end. */
   trim(): void {
     for (const key of this.#byDestination.keys()) {
-      if (this.#byDestination.size <= mostDestinations) return;
+      if (this.#byDestination.size <= maxDestinations) return;
       this.#byDestination.delete(key);
     }
   }
@@ -46,14 +46,14 @@ export class StaleList {
   }
 
   /** Whether the kernel must forget a flow. Takes constant time, as users decide how many entries and flows there are. */
-  has({ protocol, destination, port, answerer, answererPort }: Flow): boolean {
+  has({ protocol, destination, port, replySource, replyPort }: Flow): boolean {
     if (protocol !== udp) return false;
     const atNodes = this.#byDestination.get(keyOf({ port }));
     const flows =
       this.#byDestination.get(keyOf({ address: destination, port })) ??
       (atNodes?.isOfService?.(destination) === true ? undefined : atNodes);
-    if (!flows || flows.serving.has(endpointText(answerer, answererPort))) return false;
-    const isTranslated = answerer !== destination || answererPort !== port;
+    if (!flows || flows.serving.has(endpointText(replySource, replyPort))) return false;
+    const isTranslated = replySource !== destination || replyPort !== port;
     return isTranslated || flows.isUntranslatedStale;
   }
 }
