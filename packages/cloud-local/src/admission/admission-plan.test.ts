@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { array, assert as checkProperty, integer, property, record } from "fast-check";
-import { verdictFor, verdictsFor, type Asker, type Room } from "./admission-plan.ts";
+import { verdictFor, verdictsFor, type PendingLaunch, type Room } from "./admission-plan.ts";
 
-const asker = (key: string, memory: number, createdAt: number, cpus = 1): Asker => ({
+const launch = (key: string, memory: number, createdAt: number, cpus = 1): PendingLaunch => ({
   key,
   createdAt,
   arrivedAt: 0,
@@ -18,20 +18,20 @@ const room = (memory: number, cpus = 100, starts = 100): Room => ({
 
 describe("verdictFor()", () => {
   it("lets every launch start that has room", () => {
-    const askers = [asker("a", 3, 1), asker("b", 4, 2)];
+    const launches = [launch("a", 3, 1), launch("b", 4, 2)];
     for (const key of ["a", "b"])
-      assert.deepEqual(verdictFor(key, askers, room(7)), { kind: "go" });
+      assert.deepEqual(verdictFor(key, launches, room(7)), { kind: "go" });
   });
 
   it("keeps what is free for the oldest, however little a younger one needs", () => {
-    const askers = [asker("small", 1, 2), asker("big", 8, 1)];
-    assert.deepEqual(verdictFor("big", askers, room(7)), {
+    const launches = [launch("small", 1, 2), launch("big", 8, 1)];
+    assert.deepEqual(verdictFor("big", launches, room(7)), {
       kind: "wait",
       lack: "memory",
       ahead: 0,
       isBehind: false,
     });
-    assert.deepEqual(verdictFor("small", askers, room(7)), {
+    assert.deepEqual(verdictFor("small", launches, room(7)), {
       kind: "wait",
       lack: "memory",
       ahead: 1,
@@ -41,20 +41,20 @@ describe("verdictFor()", () => {
 
   it("lets a younger one pass where nothing is taken from who waits", () => {
     // The older one lacks CPUs, and the younger one needs none.
-    const askers = [asker("old", 4, 1, 8), asker("young", 2, 2, 0)];
-    assert.equal(verdictFor("old", askers, room(6, 4)).kind, "wait");
-    assert.equal(verdictFor("young", askers, room(6, 4)).kind, "go");
+    const launches = [launch("old", 4, 1, 8), launch("young", 2, 2, 0)];
+    assert.equal(verdictFor("old", launches, room(6, 4)).kind, "wait");
+    assert.equal(verdictFor("young", launches, room(6, 4)).kind, "go");
   });
 
   it("starts so many at once, the oldest first", () => {
-    const askers = [asker("c", 1, 3), asker("a", 1, 1), asker("b", 1, 2)];
-    const verdicts = ["a", "b", "c"].map((key) => verdictFor(key, askers, room(9, 9, 2)).kind);
+    const launches = [launch("c", 1, 3), launch("a", 1, 1), launch("b", 1, 2)];
+    const verdicts = ["a", "b", "c"].map((key) => verdictFor(key, launches, room(9, 9, 2)).kind);
     assert.deepEqual(verdicts, ["go", "go", "wait"]);
   });
 
   it("takes those who come at the same time in the order in which they came", () => {
-    const first = { ...asker("z", 5, 1), arrivedAt: 1 };
-    const second = { ...asker("a", 5, 1), arrivedAt: 2 };
+    const first = { ...launch("z", 5, 1), arrivedAt: 1 };
+    const second = { ...launch("a", 5, 1), arrivedAt: 2 };
     assert.equal(verdictFor("z", [second, first], room(5)).kind, "go");
     assert.equal(verdictFor("a", [second, first], room(5)).kind, "wait");
   });
@@ -68,16 +68,20 @@ describe("verdictFor()", () => {
         integer({ min: 0, max: 6 }),
         (all, free, starts) => {
           const here = room(free.memory * 3, free.cpus * 3, starts);
-          const askers = all.map(({ memory, cpus }, at) => asker(`${at}`, memory, at, cpus));
-          const going = askers.filter(({ key }) => verdictFor(key, askers, here).kind === "go");
+          const launches = all.map(({ memory, cpus }, at) => launch(`${at}`, memory, at, cpus));
+          const going = launches.filter(({ key }) => verdictFor(key, launches, here).kind === "go");
           const sum = (kind: "memory" | "cpus"): number =>
             going.reduce((total, { needs }) => total + needs[kind], 0);
           assert.ok(sum("memory") <= here.memory && sum("cpus") <= here.cpus);
           assert.ok(going.length <= starts);
-          for (const each of askers) {
-            const older = askers.filter(({ createdAt }) => createdAt <= each.createdAt);
+          for (const each of launches) {
+            const older = launches.filter(({ createdAt }) => createdAt <= each.createdAt);
             const alone = verdictFor(each.key, older, here).kind;
-            assert.equal(verdictFor(each.key, askers, here).kind, alone, "the young do not matter");
+            assert.equal(
+              verdictFor(each.key, launches, here).kind,
+              alone,
+              "the young do not matter",
+            );
           }
         },
       ),
@@ -86,10 +90,10 @@ describe("verdictFor()", () => {
 });
 
 describe("verdictsFor()", () => {
-  it("looks at each asker a few times, however many there are", () => {
+  it("looks at each launch a few times, however many there are", () => {
     let looks = 0;
-    const askers = Array.from({ length: 400 }, (_, index): Asker => {
-      const plain = asker(String(index), 2, index);
+    const launches = Array.from({ length: 400 }, (_, index): PendingLaunch => {
+      const plain = launch(String(index), 2, index);
       return {
         ...plain,
         get needs() {
@@ -98,7 +102,7 @@ describe("verdictsFor()", () => {
         },
       };
     });
-    const verdicts = verdictsFor(askers, room(3));
+    const verdicts = verdictsFor(launches, room(3));
     assert.equal(verdicts.size, 400);
     assert.deepEqual(verdicts.get("399"), {
       kind: "wait",

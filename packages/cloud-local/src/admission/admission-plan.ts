@@ -12,7 +12,7 @@ export interface Room extends Resources {
 }
 
 /** A launch that requests a machine. */
-export interface Asker {
+export interface PendingLaunch {
   readonly key: string;
   /** When it was requested, milliseconds since the epoch. */
   readonly createdAt: number;
@@ -41,12 +41,12 @@ const kinds = ["memory", "disk", "cpus", "starts"] as const;
 /**
  * The verdict on one launch.
  *
- * @param askers all launches, in any order; `key` is that of one of them
+ * @param launches all launches, in any order; `key` is that of one of them
  * @see verdictsFor
  */
-export function verdictFor(key: string, askers: readonly Asker[], room: Room): Verdict {
-  const verdict = verdictsFor(askers, room).get(key);
-  if (!verdict) throw new TypeError(`"${key}" is not among those who ask`);
+export function verdictFor(key: string, launches: readonly PendingLaunch[], room: Room): Verdict {
+  const verdict = verdictsFor(launches, room).get(key);
+  if (!verdict) throw new TypeError(`"${key}" is not among the launches`);
   return verdict;
 }
 
@@ -55,25 +55,28 @@ export function verdictFor(key: string, askers: readonly Asker[], room: Room): V
  * available yet. A launch that fits into the rest may start. So a younger launch only overtakes a waiting one if it takes
  * nothing from it, and a large machine gets its resources however many small ones arrive.
  *
- * @param askers all launches, in any order
+ * @param launches all launches, in any order
  * @returns the verdicts by key
  */
-export function verdictsFor(askers: readonly Asker[], room: Room): ReadonlyMap<string, Verdict> {
+export function verdictsFor(
+  launches: readonly PendingLaunch[],
+  room: Room,
+): ReadonlyMap<string, Verdict> {
   const verdicts = new Map<string, Verdict>();
   let left = room;
   let ahead = 0;
-  for (const asker of [...askers].sort(byAge)) {
-    const lack = lackOf(asker.needs, left);
-    const isBehind = lack !== undefined && lackOf(asker.needs, room) === undefined;
+  for (const launch of [...launches].sort(byAge)) {
+    const lack = lackOf(launch.needs, left);
+    const isBehind = lack !== undefined && lackOf(launch.needs, room) === undefined;
     verdicts.set(
-      asker.key,
+      launch.key,
       lack === undefined ? { kind: "go" } : { kind: "wait", lack, ahead, isBehind },
     );
     if (lack !== undefined) ahead++;
     left = {
-      memory: Math.max(0, left.memory - asker.needs.memory),
-      disk: Math.max(0, left.disk - asker.needs.disk),
-      cpus: Math.max(0, left.cpus - asker.needs.cpus),
+      memory: Math.max(0, left.memory - launch.needs.memory),
+      disk: Math.max(0, left.disk - launch.needs.disk),
+      cpus: Math.max(0, left.cpus - launch.needs.cpus),
       starts: Math.max(0, left.starts - 1),
     };
   }
@@ -85,6 +88,6 @@ function lackOf(needs: Resources, left: Room): keyof Room | undefined {
   return kinds.find((kind) => wanted[kind] > left[kind]);
 }
 
-function byAge(a: Asker, b: Asker): number {
+function byAge(a: PendingLaunch, b: PendingLaunch): number {
   return a.createdAt - b.createdAt || a.arrivedAt - b.arrivedAt || (a.key < b.key ? -1 : 1);
 }

@@ -21,7 +21,7 @@ const longestWaitMs = 60 * 60 * 1000;
  * How often waiting launches check again without an event, milliseconds. Other programs on the host release memory and disk
  * space without one.
  */
-const lookAgainMs = 15_000;
+const recheckMs = 15_000;
 
 /** Options of {@link Admission}. */
 export interface AdmissionOptions {
@@ -85,7 +85,7 @@ export class Admission {
   readonly #following = new Set<Promise<void>>();
   readonly #closed = new AbortController();
   #watching: Disposable | undefined;
-  #look: Promise<void> | undefined;
+  #check: Promise<void> | undefined;
   #isStale = false;
   #arrivals = 0;
 
@@ -151,8 +151,8 @@ export class Admission {
   changed(): void {
     if (this.#waiters.size === 0) return;
     this.#isStale = true;
-    this.#look ??= this.#lookUntilFresh().finally(() => {
-      this.#look = undefined;
+    this.#check ??= this.#checkUntilFresh().finally(() => {
+      this.#check = undefined;
     });
   }
 
@@ -162,16 +162,16 @@ export class Admission {
       new CloudError("CLOUD_UNAVAILABLE", "Cannot wait for a machine's turn: kip ends"),
     );
     for (const key of this.#own.keys()) await this.#drop(key);
-    await Promise.all([this.#look, ...this.#following]);
+    await Promise.all([this.#check, ...this.#following]);
   }
 
   async #take(
-    asker: Omit<Ticket, "state" | "process">,
+    launch: Omit<Ticket, "state" | "process">,
     machineId: string,
     room: Resources,
     refusal: () => CloudError | undefined,
   ): Promise<void> {
-    const ticket = { ...asker, process: thisProcess() };
+    const ticket = { ...launch, process: thisProcess() };
     const all = await this.#tickets.read();
     const others = waiting(all).filter(({ key }) => key !== ticket.key);
     const starts = this.#options.startsAtOnce - startingCount(all);
@@ -228,11 +228,11 @@ export class Admission {
     }
   }
 
-  async #lookUntilFresh(): Promise<void> {
+  async #checkUntilFresh(): Promise<void> {
     while (this.#isStale && this.#waiters.size > 0) {
       this.#isStale = false;
       try {
-        await this.#lookOnce();
+        await this.#checkWaiters();
       } catch (error) {
         this.#options.logger.warn("Could not read the queue of launches", {
           err: errorText(error),
@@ -241,12 +241,12 @@ export class Admission {
     }
   }
 
-  async #lookOnce(): Promise<void> {
+  async #checkWaiters(): Promise<void> {
     const all = await this.#tickets.read();
-    const askers = waiting(all);
+    const launches = waiting(all);
     const starts = this.#options.startsAtOnce - startingCount(all);
     const room = { ...(await this.#options.readRoom()), starts };
-    const verdicts = verdictsFor(askers, room);
+    const verdicts = verdictsFor(launches, room);
     for (const waiter of this.#waiters) {
       // A launch without a ticket notices it by itself.
       const verdict = verdicts.get(waiter.key) ?? ({ kind: "go" } as const);
@@ -272,7 +272,7 @@ export class Admission {
       watching.use(watchOrPoll(folder, onChange));
     void every(
       {
-        intervalMs: lookAgainMs,
+        intervalMs: recheckMs,
         isImmediate: false,
         clock,
         logger,

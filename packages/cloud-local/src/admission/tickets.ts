@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { decode, isProcessRunning } from "@kip/base";
-import type { Asker } from "./admission-plan.ts";
+import type { PendingLaunch } from "./admission-plan.ts";
 
 const ticketDocument = decode.object({
   key: decode.string,
@@ -68,7 +68,7 @@ export class Tickets {
 }
 
 /** The launches without resources so far. */
-export function waiting(tickets: readonly Ticket[]): readonly Asker[] {
+export function waiting(tickets: readonly Ticket[]): readonly PendingLaunch[] {
   return tickets.filter(({ state }) => state === "waiting");
 }
 

@@ -21,8 +21,8 @@ export class Notices {
   readonly #reported = new Map<string, InterruptionNotice>();
   readonly #stop = new AbortController();
   #unwatch: () => void = () => {};
-  #isLooking = false;
-  #isLookAsked = false;
+  #isChecking = false;
+  #isCheckRequested = false;
   #work: Promise<void> = Promise.resolve();
 
   constructor(options: NoticesOptions) {
@@ -30,8 +30,8 @@ export class Notices {
   }
 
   async open(): Promise<void> {
-    this.#unwatch = this.#options.file.watch(() => this.#look());
-    this.#look();
+    this.#unwatch = this.#options.file.watch(() => this.#check());
+    this.#check();
     await this.#work;
   }
 
@@ -53,16 +53,16 @@ export class Notices {
   }
 
   /** Checks the file again, after a check that is under way. */
-  #look(): void {
-    this.#isLookAsked = true;
-    if (this.#isLooking) return;
-    this.#isLooking = true;
-    this.#work = this.#lookWhileAsked();
+  #check(): void {
+    this.#isCheckRequested = true;
+    if (this.#isChecking) return;
+    this.#isChecking = true;
+    this.#work = this.#checkWhileRequested();
   }
 
-  async #lookWhileAsked(): Promise<void> {
-    while (this.#isLookAsked && !this.#stop.signal.aborted) {
-      this.#isLookAsked = false;
+  async #checkWhileRequested(): Promise<void> {
+    while (this.#isCheckRequested && !this.#stop.signal.aborted) {
+      this.#isCheckRequested = false;
       try {
         const { notices } = await this.#options.file.read();
         for (const notice of notices) await this.#take(notice);
@@ -70,7 +70,7 @@ export class Notices {
         this.#options.logger.warn("Could not read notices of interruption", { err: error });
       }
     }
-    this.#isLooking = false;
+    this.#isChecking = false;
   }
 
   async #take(notice: MachineNotice): Promise<void> {

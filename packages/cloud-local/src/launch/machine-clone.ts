@@ -20,7 +20,7 @@ import { startQemu, type StartedQemu } from "../qemu/qemu-process.ts";
 /** Time limit until the agent of a copy listens, milliseconds. */
 const readyLimitMs = 30_000;
 /** How long a message of an agent that has ended may take to arrive, milliseconds. */
-const lastWordMs = 1000;
+const lateMessageMs = 1000;
 
 const portChange = decode.object({ open: decode.boolean });
 
@@ -93,7 +93,7 @@ async function untilReady(
   const closed = new AbortController();
   const closeLater = async (): Promise<void> => {
     // Its earlier messages use another connection and may arrive later.
-    if (await pause(lastWordMs, systemClock, signal)) closed.abort(new Error("its agent ended"));
+    if (await pause(lateMessageMs, systemClock, signal)) closed.abort(new Error("its agent ended"));
   };
   const stop = commands.onEvent("VSERPORT_CHANGE", portChange, ({ open: isOpen }) => {
     if (!isOpen) void closeLater();

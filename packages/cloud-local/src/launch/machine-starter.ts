@@ -67,7 +67,7 @@ export class MachineStarter {
       network: this.#dependencies.network,
       qemu: shape.qemu,
       user: userOfMachine(record, options.firstUserId),
-      onPaused: async () => await watch.hear(record.id, files),
+      onPaused: async () => await watch.subscribe(record.id, files),
       onStep: steps.done,
     };
     const { images } = request;

@@ -174,7 +174,7 @@ export class MachineTerminator {
     await endMachineProcess(record, files);
     await freeMachine(record, files, network);
     // The last step, because it writes. If the disk was full, there is space now.
-    await volumes.letGo(record.id);
+    await volumes.detachAll(record.id);
   }
 
   /** Lets other processes complete the removal if this one is killed. */

@@ -7,7 +7,7 @@ const maxBytes = 4 * 2 ** 20;
 /** How much of its end is kept, bytes. */
 const keptBytes = 256 * 1024;
 /** Interval between checks, milliseconds. A machine writes at most some hundred kilobytes a second. */
-const lookMs = 60_000;
+const checkIntervalMs = 60_000;
 
 /**
  * Truncates long consoles until the signal aborts. A machine may write to its console endlessly, and all share the host's disk.
@@ -21,7 +21,12 @@ export async function keepConsolesShort(options: {
 }): Promise<void> {
   const { store, ...others } = options;
   await every(
-    { ...others, intervalMs: lookMs, isImmediate: false, what: "cut consoles of machines" },
+    {
+      ...others,
+      intervalMs: checkIntervalMs,
+      isImmediate: false,
+      what: "cut consoles of machines",
+    },
     async () => {
       for (const { id } of await store.readAll()) await cut(store.files(id).console);
     },

@@ -39,12 +39,12 @@ export class MachineWatch {
    *
    * @throws {CloudError} `CLOUD_UNAVAILABLE` if no process of it is alive
    */
-  async hear(id: string, files: MachineFiles): Promise<void> {
+  async subscribe(id: string, files: MachineFiles): Promise<void> {
     const isAlive = await this.add(id, files);
     const control = this.#controls.get(id);
     if (!isAlive || !control)
       throw new CloudError("CLOUD_UNAVAILABLE", "Cannot watch the machine: it has ended");
-    await control.heard;
+    await control.subscribed;
   }
 
   /** Stops watching. Call this before ending the machine on request. */

@@ -1,11 +1,11 @@
 /** Most concurrent connections of a TCP port, and most concurrent clients of a UDP port. */
-export const mostClients = 512;
+export const maxClients = 512;
 
 /**
  * Most concurrent clients of all relays together. Each TCP connection takes two file descriptors of this process, and each UDP
  * client one.
  */
-const mostOfAll = 4096;
+const maxTotal = 4096;
 
 /** A TCP connection that was admitted. */
 export interface RelayConnection {
@@ -36,7 +36,7 @@ interface Evictable {
  */
 export class RelayClients {
   readonly #most: number;
-  readonly #mostOfPort: number;
+  readonly #maxPerPort: number;
   /** By port. Only ports with connections. */
   readonly #ports = new Map<string, PortConnections>();
   #connections = 0;
@@ -45,11 +45,11 @@ export class RelayClients {
 
   /**
    * @param most limit for TCP connections and UDP clients
-   * @param mostOfPort limit for TCP connections of one port
+   * @param maxPerPort limit for TCP connections of one port
    */
-  constructor(most: number = mostOfAll, mostOfPort: number = mostClients) {
+  constructor(most: number = maxTotal, maxPerPort: number = maxClients) {
     this.#most = most;
-    this.#mostOfPort = mostOfPort;
+    this.#maxPerPort = maxPerPort;
   }
 
   /**
@@ -66,7 +66,7 @@ export class RelayClients {
     isServed: () => boolean = () => true,
   ): RelayConnection | undefined {
     const known = this.#ports.get(port);
-    if (known && sizeOf(known) >= this.#mostOfPort && !endUnserved(known)) return undefined;
+    if (known && sizeOf(known) >= this.#maxPerPort && !endUnserved(known)) return undefined;
     const connections = this.#ports.get(port) ?? { open: new Set(), halfClosed: new Set() };
     if (this.#connections >= this.#most && !this.#makeRoom(sizeOf(connections) + 1))
       return undefined;

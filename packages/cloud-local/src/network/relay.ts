@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { pipeline } from "node:stream";
 import { listenAt, type ConnectionRelay, type Relay } from "./listen-at.ts";
 import type { OwnAddresses } from "./own-addresses.ts";
-import { mostClients, type RelayClients, type RelayConnection } from "./relay-clients.ts";
+import { maxClients, type RelayClients, type RelayConnection } from "./relay-clients.ts";
 
 /** Addresses and limits of a relay. */
 export interface RelayOptions {
@@ -139,7 +139,7 @@ export async function openUdpRelay(options: RelayOptions): Promise<Relay> {
     clients.use(flow, () => forget(name));
     flow.socket.send(message, targetPort, flow.target, ignoreFailure);
     const [oldest] = flows.keys();
-    if (flows.size > mostClients && oldest !== undefined) forget(oldest);
+    if (flows.size > maxClients && oldest !== undefined) forget(oldest);
   });
   server.bind(port, address);
   try {

@@ -13,13 +13,13 @@ export class ControlSocket {
   /** Resolves with QEMU's reason when the machine has ended. */
   readonly ended: Promise<string | undefined>;
   /** Resolves when QEMU's events arrive here. Fails if the machine ends earlier. */
-  readonly heard: Promise<void>;
+  readonly subscribed: Promise<void>;
   readonly #session: QmpSession;
   #closedByUs = false;
 
   private constructor(session: QmpSession) {
     this.#session = session;
-    this.heard = session.served;
+    this.subscribed = session.served;
     const ended = Promise.withResolvers<string | undefined>();
     this.ended = ended.promise;
     let reason: string | undefined;

@@ -8,7 +8,7 @@ const longestPauseMs = 2 * 3600_000;
  * Templates that are not built. Some are excluded indefinitely. Others are excluded for a while, because their build took too
  * long on a busy computer.
  */
-export class GivenUp {
+export class ExcludedTemplates {
   readonly #clock: Clock;
   readonly #untilMs = new Map<string, number>();
   readonly #pauseMs = new Map<string, number>();

@@ -7,7 +7,7 @@ import type { LocalNetwork } from "../network/local-network.ts";
 import type { MachineStore } from "../machine/machine-store.ts";
 import { tapOf } from "../qemu/qemu-arguments.ts";
 import { buildTemplate, hashFiles } from "./build-template.ts";
-import { GivenUp } from "./given-up.ts";
+import { ExcludedTemplates } from "./excluded-templates.ts";
 import type { ImagePreload } from "./image-preload.ts";
 import { bootsInstead, TemplateNotices } from "./template-notices.ts";
 import { findDamage, type TemplateFiles, type TemplateRecord } from "./template-record.ts";
@@ -51,7 +51,7 @@ export class Templates {
   /** Background builds, by key. */
   readonly #builds = new Map<string, Promise<void>>();
   readonly #checks = new Map<string, Promise<void>>();
-  readonly #givenUp: GivenUp;
+  readonly #excluded: ExcludedTemplates;
   readonly #failures = new Map<string, number>();
   /** Keys without a template for which the reason was already examined. */
   readonly #explained = new Set<string>();
@@ -65,7 +65,7 @@ export class Templates {
     this.#store = new TemplateStore(options.templatesDir);
     this.#logger = options.logger;
     this.#notices = new TemplateNotices(options.logger);
-    this.#givenUp = new GivenUp(options.clock);
+    this.#excluded = new ExcludedTemplates(options.clock);
   }
 
   /** Removes what killed processes have left. */
@@ -141,7 +141,7 @@ export class Templates {
     this.#failures.set(key, count);
     await this.setAside(key, `a copy of it did not start: ${reason}`, { console });
     if (count < failureLimit) return;
-    this.#givenUp.add(key);
+    this.#excluded.add(key);
     this.#notices.givenUp(key, count);
   }
 
@@ -221,7 +221,7 @@ export class Templates {
   }
 
   async #build(key: string, facts: TemplateFacts, shape: MachineShape): Promise<void> {
-    if (this.#givenUp.has(key))
+    if (this.#excluded.has(key))
       throw new MachineError("Cannot make a template", "it failed before", {
         remedy: bootsInstead,
       });
@@ -266,8 +266,8 @@ export class Templates {
     } catch (error) {
       await build?.catch(() => {}); // it cleans up on its own
       signal.throwIfAborted();
-      if (isLate) this.#givenUp.postpone(key);
-      else this.#givenUp.add(key);
+      if (isLate) this.#excluded.postpone(key);
+      else this.#excluded.add(key);
       const console = error instanceof MachineError ? error.console : undefined;
       this.#notices.failed(key, reasonOf(error), { isLate, console });
       throw error;
@@ -285,7 +285,7 @@ export class Templates {
     const removed = await this.#store.collect(await this.#inUse(), this.#options.templateBytes);
     for (const key of removed) this.#logger.info("Machine template removed", { template: key });
     if (!removed.includes(made)) return;
-    this.#givenUp.add(made);
+    this.#excluded.add(made);
     this.#notices.tooBig(made);
   }
 

@@ -47,9 +47,9 @@ export class LocalVolumes {
   async open(): Promise<void> {
     await this.#folders.open();
     for (const { attachedTo } of await this.#folders.readAll()) {
-      if (attachedTo === undefined || (await this.#isThere(attachedTo))) continue;
+      if (attachedTo === undefined || (await this.#machineExists(attachedTo))) continue;
       await this.#options.store.lockMachine(attachedTo, async () => {
-        if (!(await this.#isThere(attachedTo))) await this.letGo(attachedTo);
+        if (!(await this.#machineExists(attachedTo))) await this.detachAll(attachedTo);
       });
     }
   }
@@ -133,7 +133,7 @@ export class LocalVolumes {
   }
 
   /** Detaches the volumes of a machine whose process has ended. The caller holds the machine's lock. */
-  async letGo(machineId: string): Promise<void> {
+  async detachAll(machineId: string): Promise<void> {
     for (const { id, attachedTo } of await this.#folders.readAll()) {
       if (attachedTo !== machineId) continue;
       await this.#folders.lock(id, async () => {
@@ -173,10 +173,12 @@ export class LocalVolumes {
 
   /** The machine that has the volume. */
   async #holder({ attachedTo }: VolumeRecord): Promise<string | undefined> {
-    return attachedTo !== undefined && (await this.#isThere(attachedTo)) ? attachedTo : undefined;
+    return attachedTo !== undefined && (await this.#machineExists(attachedTo))
+      ? attachedTo
+      : undefined;
   }
 
-  async #isThere(machineId: string): Promise<boolean> {
+  async #machineExists(machineId: string): Promise<boolean> {
     const machine = await this.#options.store.read(machineId);
     return machine !== undefined && machine.state !== "ended";
   }
