@@ -131,7 +131,7 @@ export class ContainerProbes {
   ): Promise<ProbeVerdict | undefined> {
     const { container, listener, events } = this.#options;
     let result = await this.#check(probe, signal);
-    for (let tries = 1; result.errorState && tries < mostTries && !signal.aborted; tries++)
+    for (let tries = 1; result.errorState && tries < maxAttempts && !signal.aborted; tries++)
       result = await this.#check(probe, signal);
     const { isSuccess, output, errorState, isWarning } = result;
     signal.throwIfAborted();
@@ -177,7 +177,7 @@ export class ContainerProbes {
 }
 
 /** How often to try a probe that cannot be run. The kubelet's number. */
-const mostTries = 3;
+const maxAttempts = 3;
 /**
  * How long a command's process may take to start, in addition to the command's own limit. The kubelet's limit for requests to a
  * runtime.

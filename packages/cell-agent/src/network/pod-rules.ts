@@ -32,10 +32,10 @@ export function podRulesFactory(
 ): (place: PodPlace, options: PodRulesOptions) => PodRules {
   const nft = new WaitingNft();
   const { cable, prepared, logger } = options;
-  let areFollowed = false;
+  let isFollowing = false;
   const follow = (): void => {
-    if (areFollowed) return;
-    areFollowed = true;
+    if (isFollowing) return;
+    isFollowing = true;
     try {
       followConnections();
     } catch (err) {

@@ -18,7 +18,7 @@ export interface Ec2NoticesOptions {
  *
  * @see https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
  */
-const lookMs = 5000;
+const pollMs = 5000;
 
 /**
  * Polls for notices on a spot instance until there is one or the signal aborts. On other instances it stops at once. Never
@@ -47,7 +47,7 @@ export async function watchEc2Notices(
       if (!hasFailed) options.logger.warn("Could not look for notices of EC2", { err });
       hasFailed = true;
     }
-    await options.clock.sleep(lookMs, signal).catch(() => {}); // the loop's condition handles it
+    await options.clock.sleep(pollMs, signal).catch(() => {}); // the loop's condition handles it
   }
 
   async function lifeCycle(): Promise<boolean> {

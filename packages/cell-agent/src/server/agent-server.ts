@@ -8,7 +8,7 @@ import type { PeerCertificate, SecureContextOptions, TLSSocket } from "node:tls"
 import { AgentError, maxSessionMemory, type CellIdentity } from "@kip/agent-api";
 import { portOf, type Logger } from "@kip/base";
 import { answerError } from "./answers.ts";
-import { mostUnidentified, UnidentifiedConnections } from "./unidentified-connections.ts";
+import { maxUnidentified, UnidentifiedConnections } from "./unidentified-connections.ts";
 
 /** Handles one request. Failures become error responses. */
 export type Handler = (stream: ServerHttp2Stream, request: AgentRequest) => Promise<void>;
@@ -50,7 +50,7 @@ const refusalMs = 10_000;
 const maxConcurrentStreams = 1000;
 
 /** Maximum number of kip's connections. */
-const mostOfKip = 64;
+const maxKipConnections = 64;
 
 /**
  * Listens for kip: HTTP/2 over TLS 1.3, only for a client whose certificate is from our CA and has the common name `kip`.
@@ -70,7 +70,7 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
     streamResetRate: 1000,
     settings: { initialWindowSize: windowBytes, maxConcurrentStreams, enablePush: false },
   });
-  server.maxConnections = mostOfKip + mostUnidentified;
+  server.maxConnections = maxKipConnections + maxUnidentified;
   const unidentified = new UnidentifiedConnections();
   server.on("connection", (socket) => unidentified.add(socket));
   const sessions = new Set<Http2Session>();

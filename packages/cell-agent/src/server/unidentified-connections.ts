@@ -1,10 +1,10 @@
 import type { Socket } from "node:net";
 
 /** Maximum number of connections from one address that are not known to be kip's. */
-const mostOfAddress = 16;
+const maxPerAddress = 16;
 
 /** Their maximum total number. */
-export const mostUnidentified = 256;
+export const maxUnidentified = 256;
 
 /**
  * Connections that are not known to be kip's: those that have not shown a certificate, and those of other cells. Anyone who can
@@ -24,8 +24,8 @@ export class UnidentifiedConnections {
     const ofAddress = [...this.#sockets.values()].filter(
       ({ remoteAddress }) => remoteAddress === socket.remoteAddress,
     );
-    if (ofAddress.length > mostOfAddress) ofAddress[0]?.destroy();
-    else if (this.#sockets.size > mostUnidentified) this.#sockets.values().next().value?.destroy();
+    if (ofAddress.length > maxPerAddress) ofAddress[0]?.destroy();
+    else if (this.#sockets.size > maxUnidentified) this.#sockets.values().next().value?.destroy();
   }
 
   /** Removes a connection, because it is kip's. */

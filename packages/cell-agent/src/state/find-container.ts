@@ -52,8 +52,8 @@ export function logOf(
   const { saved, waiting } = find(state, name);
   const { run, previousLogDirectory } = saved;
   const isOver = run?.exit !== undefined && waiting !== undefined;
-  const wantsPresent = run !== undefined && hasBegun(run) && (!previous || isOver);
-  if (wantsPresent) return { id: run.id, path: run.logDirectory };
+  const isCurrentRun = run !== undefined && hasBegun(run) && (!previous || isOver);
+  if (isCurrentRun) return { id: run.id, path: run.logDirectory };
   if (run === undefined || previousLogDirectory === undefined) {
     const which = previous ? "previous terminated container" : "container";
     throw new AgentError(

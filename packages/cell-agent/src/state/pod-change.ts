@@ -121,5 +121,5 @@ export interface ContainerEnded {
   /** Why the container is waiting, unless a back-off has a better message. */
   readonly waiting?: { readonly reason: string; readonly message: string } | undefined;
   /** Whether something of the run has to be removed by the step `discard`. */
-  readonly isLeft: boolean;
+  readonly needsDiscard: boolean;
 }

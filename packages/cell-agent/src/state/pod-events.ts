@@ -3,12 +3,12 @@ import { defined } from "@kip/base";
 import type { PodState } from "./pod-state.ts";
 
 /** Number of events kept for each pod, and for each of its containers. A start has four, and something may go wrong. */
-const kept = 100;
-const keptEach = 10;
+const maxPodEvents = 100;
+const maxContainerEvents = 10;
 /** Maximum length of a message, characters. It may come from programs of the pod. The API allows 1024 bytes. */
 const maxMessage = 1000;
 /** Maximum total length of all messages, characters, because a report that is too long is not accepted. */
-const maxMessages = kept * maxMessage;
+const maxMessages = maxPodEvents * maxMessage;
 
 /** An event without its number and time. */
 export type NewEvent = Omit<PodEventReport, "sequence" | "time">;
@@ -27,7 +27,7 @@ export function withEvent(
   // Copy the text: a part of another text keeps that in memory, and a pod may answer a probe with 1 MiB.
   const message = plainText(event.message, maxMessage);
   const all = [...events, { ...event, message, sequence, time }];
-  const most = Math.min(maxEvents, Math.max(kept, keptEach * containers.size));
+  const most = Math.min(maxEvents, Math.max(maxPodEvents, maxContainerEvents * containers.size));
   return newest(all.slice(-most));
 }
 
@@ -39,18 +39,18 @@ function newest(events: readonly PodEventReport[]): readonly PodEventReport[] {
 
 /** Reports what happens to the pod, in the kubelet's words. */
 export class PodEvents {
-  readonly #tell: (event: NewEvent) => void;
+  readonly #add: (event: NewEvent) => void;
 
   /** @param tell adds an event */
   constructor(tell: (event: NewEvent) => void) {
-    this.#tell = tell;
+    this.#add = tell;
   }
 
   normal(reason: string, message: string, container?: string): void {
-    this.#tell(defined({ type: "Normal" as const, reason, message, container }));
+    this.#add(defined({ type: "Normal" as const, reason, message, container }));
   }
 
   warning(reason: string, message: string, container?: string): void {
-    this.#tell(defined({ type: "Warning" as const, reason, message, container }));
+    this.#add(defined({ type: "Warning" as const, reason, message, container }));
   }
 }

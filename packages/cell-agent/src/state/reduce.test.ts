@@ -47,7 +47,7 @@ const ended = (attempt: number, endedAtMs: number): PodChange => ({
   exit: { exitCode: 1, reason: "Error", finishedAt: new Date(endedAtMs).toISOString() },
   endedAtMs,
   nowMs: endedAtMs,
-  isLeft: true,
+  needsDiscard: true,
 });
 const ready = (of: string): PodChange => ({
   kind: "imageReady",

@@ -76,9 +76,9 @@ function applied(state: PodState, change: PodChange): PodState {
     case "exited": {
       const { exit } = change;
       const name = [...state.containers].find(([, { saved }]) => saved.run?.id === exit.id)?.[0];
-      const isNews = (record: ContainerRecord): boolean =>
+      const isNewExit = (record: ContainerRecord): boolean =>
         record.saved.run?.exit === undefined && record.exited === undefined;
-      return withRecord(state, name, (one) => (isNews(one) ? { ...one, exited: exit } : one));
+      return withRecord(state, name, (one) => (isNewExit(one) ? { ...one, exited: exit } : one));
     }
     case "ended":
       return containerEnded(state, change);
@@ -161,7 +161,7 @@ function containerEnded(state: PodState, change: ContainerEnded): PodState {
   const saved = { ...record.saved, run: { ...run, exit }, ready: false, started: false };
   const { waiting = record.waiting } = change;
   const over = { ...record, saved, exited: undefined, isWatched: false, waiting };
-  const leftovers = change.isLeft ? [...state.leftovers, runId] : state.leftovers;
+  const leftovers = change.needsDiscard ? [...state.leftovers, runId] : state.leftovers;
   const next = { ...withRecord(state, name, () => over), leftovers };
   if (!isRestarted(next, over))
     return withRecord(next, name, () => ({ ...over, waiting: undefined }));

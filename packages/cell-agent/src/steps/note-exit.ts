@@ -23,7 +23,7 @@ export const noteExit: Executor<"noteExit"> = async ({ container, runId }, { sta
     exit: exitReport(exit, { message, startedAtMs, containerId }),
     endedAtMs: exit.finishedAtMs,
     nowMs: clock.now(),
-    isLeft: true,
+    needsDiscard: true,
   };
 };
 

@@ -172,7 +172,7 @@ function failure(
       endedAtMs: nowMs,
       nowMs,
       waiting,
-      isLeft: false,
+      needsDiscard: false,
     };
   }
   // The container runtime of a node is what does not find a user, so that is not in the kubelet's configuration.

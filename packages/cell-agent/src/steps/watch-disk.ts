@@ -14,7 +14,7 @@ const intervalMs = 10_000;
 /** Grace period of an evicted pod, the kubelet's. */
 const graceMs = 1000;
 /** After this many checks of the free space alone, the folders are walked through, whatever the checks show. */
-const maxLooks = 30;
+const maxChecksWithoutWalk = 30;
 /** Time limit of a walk, seconds, and before the pod is evicted from a full disk. */
 const limitSeconds = { usual: 600, full: 5 };
 
@@ -22,7 +22,7 @@ const limitSeconds = { usual: 600, full: 5 };
 export const watchDisk: Executor<"watchDisk"> = async (_step, { state, signal }, tools) => {
   const watch = new DiskWatch(tools, state, signal);
   while (await pause(intervalMs, tools.clock, signal)) {
-    const reason = await watch.look();
+    const reason = await watch.check();
     if (reason === undefined) continue;
     tools.events.warning(reason.reason, reason.message);
     return { kind: "end", graceMs, nowMs: tools.clock.now(), reason };
@@ -36,7 +36,7 @@ class DiskWatch {
   readonly #signal: AbortSignal;
   /** The last walk: disk usage of the pod, and of the whole disk, at that time. */
   #last: { readonly podBytes: number; readonly diskBytes: number } | undefined;
-  #looks = 0;
+  #checksSinceWalk = 0;
   /** Whether a walk has begun. One that fails or takes too long is not repeated at once for readers of the figures. */
   #hasBegun = false;
 
@@ -47,7 +47,7 @@ class DiskWatch {
   }
 
   /** Why the pod has to be evicted, if so. As in the kubelet, limits are checked before a full disk. */
-  async look(): Promise<EndReason | undefined> {
+  async check(): Promise<EndReason | undefined> {
     const { dependencies, directories } = this.#tools;
     const pod = present(this.#state().desired);
     const room = await dependencies.diskMeter.room(directories.disk);
@@ -56,12 +56,16 @@ class DiskWatch {
       { disk: room, mounts: isWanted ? await this.#mounts() : new Map() },
       this.#tools.clock.now(),
     );
-    const isNews = this.#isNews(room.sizeBytes - room.freeBytes, smallestLimit(pod), isWanted);
+    const isWalkDue = this.#isWalkDue(
+      room.sizeBytes - room.freeBytes,
+      smallestLimit(pod),
+      isWanted,
+    );
     const lack = pod.isCritical === true ? undefined : shortage(room);
-    if (!isNews && !lack) return undefined;
+    if (!isWalkDue && !lack) return undefined;
     const usage = lack ? await this.#usageOnFullDisk() : await this.#usageUntilFull();
     // The disk is full by now. Another check finds the reason.
-    if (!usage) return await this.look();
+    if (!usage) return await this.check();
     this.#last = { podBytes: usage.totalBytes, diskBytes: room.sizeBytes - room.freeBytes };
     const reason = "Evicted";
     const message = exceededLimit(pod, usage);
@@ -74,13 +78,13 @@ class DiskWatch {
    * growth plus what the pod has freed elsewhere. Space that others have freed does not show, so a walk is also due at times.
    * Without a limit, walks are only due for readers of the figures, and no more often.
    */
-  #isNews(diskBytes: number, limit: number | undefined, isWanted: boolean): boolean {
+  #isWalkDue(diskBytes: number, limit: number | undefined, isWanted: boolean): boolean {
     if (limit === undefined && !isWanted) return false;
     const grown = this.#last && this.#last.podBytes + diskBytes - this.#last.diskBytes;
     const isDue = limit === undefined ? !this.#hasBegun : grown === undefined || grown > limit;
-    this.#looks = isDue ? maxLooks : this.#looks + 1;
-    if (this.#looks < maxLooks) return false;
-    this.#looks = 0;
+    this.#checksSinceWalk = isDue ? maxChecksWithoutWalk : this.#checksSinceWalk + 1;
+    if (this.#checksSinceWalk < maxChecksWithoutWalk) return false;
+    this.#checksSinceWalk = 0;
     this.#hasBegun = true;
     return true;
   }

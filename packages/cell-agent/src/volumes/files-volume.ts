@@ -38,7 +38,7 @@ export function writeFilesVolume(
   for (const file of files) writeFile(path.join(directory, fresh), file, options.group);
   if (options.group !== undefined) openToGroup(path.join(directory, fresh));
   const { owner = 0, group = 0 } = options;
-  giveAway(path.join(directory, fresh), owner, owner + group);
+  chownTree(path.join(directory, fresh), owner, owner + group);
   for (const file of files)
     if (file.owner !== undefined)
       fs.chownSync(path.join(directory, fresh, file.path), owner + file.owner, owner + group);
@@ -97,7 +97,7 @@ function openToGroup(root: string): void {
   for (const entry of entriesOf(root)) if (entry.isDirectory) fs.chmodSync(entry.path, 0o2755);
 }
 
-function giveAway(root: string, uid: number, gid: number): void {
+function chownTree(root: string, uid: number, gid: number): void {
   if (uid === 0 && gid === 0) return;
   for (const entry of entriesOf(root)) {
     const { mode } = fs.statSync(entry.path);

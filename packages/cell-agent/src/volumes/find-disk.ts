@@ -40,15 +40,15 @@ export async function findDisk(serial: string, options: FindDiskOptions = {}): P
   const { sysBlock = "/sys/block", dev = "/dev", limitMs = 60_000, clock = systemClock } = options;
   const queue = new SerialQueue();
   const look = async (): Promise<Disk | undefined> =>
-    await queue.run(async () => await lookFor(serial, sysBlock, dev));
+    await queue.run(async () => await findBySerial(serial, sysBlock, dev));
   const find = async (signal: AbortSignal): Promise<Disk> => {
     const found = Promise.withResolvers<Disk>();
-    const tell = (): void => {
+    const check = (): void => {
       look().then((disk) => disk && found.resolve(disk), found.reject);
     };
     // Start to watch before the first check, so that a disk that appears in between is not missed.
-    using _watcher = watchOrPoll(dev, tell);
-    tell();
+    using _watcher = watchOrPoll(dev, check);
+    check();
     return await untilAborted(found.promise, signal);
   };
   try {
@@ -58,7 +58,11 @@ export async function findDisk(serial: string, options: FindDiskOptions = {}): P
   }
 }
 
-async function lookFor(serial: string, sysBlock: string, dev: string): Promise<Disk | undefined> {
+async function findBySerial(
+  serial: string,
+  sysBlock: string,
+  dev: string,
+): Promise<Disk | undefined> {
   for (const name of await fs.readdir(sysBlock)) {
     if ((await serialOf(path.join(sysBlock, name))) !== serial) continue;
     const file = path.join(dev, name);
