@@ -49,8 +49,8 @@ function isTermMet(
 ): boolean {
   if (matchExpressions.length === 0 && matchFields.length === 0) return false;
   return (
-    matchExpressions.every((one) => mayBeMet(one, label(one.key))) &&
-    matchFields.every((one) => mayBeMet(one, fields.get(one.key)))
+    matchExpressions.every((one) => mayMatch(one, label(one.key))) &&
+    matchFields.every((one) => mayMatch(one, fields.get(one.key)))
   );
 }
 
@@ -59,7 +59,7 @@ function isTermMet(
  *
  * @see https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#operators
  */
-function mayBeMet(
+function mayMatch(
   { operator, values = [] }: NodeSelectorRequirement,
   value: string | undefined,
 ): boolean {

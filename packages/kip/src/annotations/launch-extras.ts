@@ -1,7 +1,7 @@
 import { parseCidr } from "@kip/network-view";
 
 /** EC2 allows 16 groups per interface, one of which is kip's own. */
-export const mostSecurityGroups = 15;
+export const maxSecurityGroups = 15;
 
 /** Parses IDs of firewall groups, without duplicates. Undefined if it is not valid. */
 export function readSecurityGroups(text: string): readonly string[] | undefined {
@@ -11,7 +11,7 @@ export function readSecurityGroups(text: string): readonly string[] | undefined 
     .map((each) => each.trim())
     .filter((each) => each !== "");
   const all = [...new Set(ids)];
-  return all.length <= mostSecurityGroups && all.every((id) => /^[\w.-]{1,255}$/.test(id))
+  return all.length <= maxSecurityGroups && all.every((id) => /^[\w.-]{1,255}$/.test(id))
     ? all
     : undefined;
 }
@@ -26,7 +26,7 @@ export function readInstanceProfile(text: string): string | undefined {
 }
 
 /** They are stored in one tag of the instance, which has room for this many IPv6 ranges. */
-export const mostRoutes = 5;
+export const maxRoutes = 5;
 
 /**
  * Parses address ranges to canonical form, without duplicates. Undefined if it is not valid. A range of all addresses is
@@ -38,5 +38,5 @@ export function readRoutes(text: string): readonly string[] | undefined {
   const all = words.map((word) => (word.includes("/") ? parseCidr(word)?.text : undefined));
   const ranges = [...new Set(all.flatMap((each) => each ?? []))];
   const isValid = all.every((each) => each !== undefined && !each.endsWith("/0"));
-  return isValid && ranges.length > 0 && ranges.length <= mostRoutes ? ranges : undefined;
+  return isValid && ranges.length > 0 && ranges.length <= maxRoutes ? ranges : undefined;
 }

@@ -2,8 +2,8 @@ import { bytes, isCodedError, maxGlobLength } from "@kip/base";
 import type { LaunchType } from "@kip/cloud";
 import { annotation, readBoolean, readNumber } from "./annotation.ts";
 import {
-  mostRoutes,
-  mostSecurityGroups,
+  maxRoutes,
+  maxSecurityGroups,
   readInstanceProfile,
   readRoutes,
   readSecurityGroups,
@@ -80,7 +80,7 @@ export const podAnnotations = {
       "how long the pod's cell may be unreachable before the pod gets a new one. 0 or less means without limit. Changes apply to running pods too",
   }),
   "security-groups": annotation(
-    `IDs of at most ${mostSecurityGroups} security groups, with commas`,
+    `IDs of at most ${maxSecurityGroups} security groups, with commas`,
     readSecurityGroups,
     {
       meaning:
@@ -97,7 +97,7 @@ export const podAnnotations = {
       needs: "instanceProfile",
     },
   ),
-  "cloud-route": annotation(`at most ${mostRoutes} ranges of addresses, with spaces`, readRoutes, {
+  "cloud-route": annotation(`at most ${maxRoutes} ranges of addresses, with spaces`, readRoutes, {
     meaning:
       "[AWS](aws.md#routes-to-a-pod): address ranges that the VPC routes to the pod's machine, if `cloud.aws.podRoutes` is `true`",
     needs: "routes",

@@ -124,7 +124,7 @@ function annotationProblems(given: Annotations): readonly string[] {
   return Object.entries(given).flatMap(([key, text]) => {
     const [prefix = "", name = ""] = key.split("/");
     if (`${prefix}/` !== annotationPrefix)
-      return isMeant(prefix, name) ? [unknownName(key, name)] : [];
+      return isProbablyMisspelt(prefix, name) ? [unknownName(key, name)] : [];
     const found = Object.hasOwn(known, name) ? known[name] : undefined;
     if (!found) return [unknownName(key, nearest(name, Object.keys(known)))];
     if (found.read(text) !== undefined) return [];
@@ -133,7 +133,7 @@ function annotationProblems(given: Annotations): readonly string[] {
 }
 
 /** Whether another prefix is probably misspelt: `pods.elotl.co/instance-type`. */
-function isMeant(prefix: string, name: string): boolean {
+function isProbablyMisspelt(prefix: string, name: string): boolean {
   return prefix.includes("elotl") && Object.hasOwn(podAnnotations, name);
 }
 

@@ -22,11 +22,11 @@ export interface CleanUpOptions extends Installation {
  */
 const settleMs = 10_000;
 /** Maximum number of times to ask the cloud. Instances of pending requests appear in the first few. */
-const maxLooks = 6;
+const maxChecks = 6;
 /** How long to wait for instances in total, milliseconds. Most end within a minute. On EC2, some took hours. */
 const endLimitMs = 300_000;
 /** Drivers keep a dedicated host until it is two minutes old. */
-const maxHostLooks = 14;
+const maxHostChecks = 14;
 
 /**
  * Removes a virtual node for good: first the Node object, so that no pod is bound to it, then the instances with and without a
@@ -46,7 +46,7 @@ export async function cleanUpNode(given: CleanUpOptions): Promise<boolean> {
   await ignoreNotFound(client.delete(paths.nodes(nodeName)));
   let hostsAreGone = false;
   const endsBy = clock.monotonic() + endLimitMs;
-  for (let look = 0; look < (hostsAreGone ? maxLooks : maxHostLooks); look++) {
+  for (let look = 0; look < (hostsAreGone ? maxChecks : maxHostChecks); look++) {
     if (look > 0) await pause(settleMs, clock, signal);
     signal.throwIfAborted();
     const instances = await instancesOf(options);
@@ -61,10 +61,10 @@ export async function cleanUpNode(given: CleanUpOptions): Promise<boolean> {
 
 /** Reports each sentence once, because each check repeats the failed operations. */
 function once(onProgress: CleanUpOptions["onProgress"]): CleanUpOptions["onProgress"] {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   return (message) => {
-    if (!told.has(message)) onProgress(message);
-    told.add(message);
+    if (!reported.has(message)) onProgress(message);
+    reported.add(message);
   };
 }
 

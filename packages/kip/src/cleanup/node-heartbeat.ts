@@ -1,7 +1,7 @@
 import type { Clock } from "@kip/base";
 import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import { turnNamespace } from "../replicas/run-in-turns.ts";
-import { heartbeatOf, signOfLife, type Heart } from "./sign-of-life.ts";
+import { heartbeatOf, signOfLife, type Heartbeat } from "./sign-of-life.ts";
 
 /** The node to check, and the client for it. */
 export interface HeartbeatOptions {
@@ -28,16 +28,16 @@ export async function isNodeRun(
 ): Promise<boolean> {
   const { client, nodeName } = options;
   const [lease, node] = await Promise.all([
-    ignoreNotFound(client.get<Heart>(paths.leases(turnNamespace, nodeName))),
-    ignoreNotFound(client.get<Heart>(paths.nodes(nodeName))),
+    ignoreNotFound(client.get<Heartbeat>(paths.leases(turnNamespace, nodeName))),
+    ignoreNotFound(client.get<Heartbeat>(paths.nodes(nodeName))),
   ]);
   if (!lease && !node) return false;
   const seconds = lease?.spec?.leaseDurationSeconds ?? leaseSeconds;
   onWait?.(seconds);
   const query = { fieldSelector: `metadata.name=${nodeName}` };
   const isNewerThan =
-    (before: Heart | undefined) =>
-    (object: Heart): boolean =>
+    (before: Heartbeat | undefined) =>
+    (object: Heartbeat): boolean =>
       heartbeatOf(object) !== (before && heartbeatOf(before));
   const sign = await signOfLife({ ...options, limitMs: seconds * 1000 }, [
     { path: paths.leases(turnNamespace), query, isSign: isNewerThan(lease) },

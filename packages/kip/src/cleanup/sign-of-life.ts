@@ -3,7 +3,7 @@ import { createInformer, type ApiClient, type KubeObject } from "@kip/k8s-client
 import type { Lease, NodeCondition } from "@kip/k8s-types";
 
 /** The fields of a Lease or Node that show that its kip is running. */
-export interface Heart extends KubeObject {
+export interface Heartbeat extends KubeObject {
   readonly spec?: NonNullable<Lease["spec"]>;
   readonly status?: { readonly conditions?: readonly NodeCondition[] };
 }
@@ -13,7 +13,7 @@ export interface Watched {
   /** Path of the collection, from `paths`. */
   readonly path: string;
   readonly query?: { readonly fieldSelector?: string };
-  readonly isSign: (object: Heart) => boolean;
+  readonly isSign: (object: Heartbeat) => boolean;
 }
 
 /** Options of {@link signOfLife}. */
@@ -34,12 +34,12 @@ export interface SignOfLifeOptions {
 export async function signOfLife(
   { client, clock, signal, limitMs }: SignOfLifeOptions,
   watched: readonly Watched[],
-): Promise<Heart | undefined> {
-  let found: Heart | undefined;
+): Promise<Heartbeat | undefined> {
+  let found: Heartbeat | undefined;
   const done = new AbortController();
   const looking = AbortSignal.any([signal, done.signal]);
   for (const { isSign, ...where } of watched)
-    createInformer<Heart>({
+    createInformer<Heartbeat>({
       client,
       ...where,
       onEvent: ({ type, object }) => {
@@ -56,12 +56,12 @@ export async function signOfLife(
   signal.throwIfAborted();
   // The watches may have failed.
   for (const { path, query, isSign } of watched)
-    found ??= (await client.list<Heart>(path, { ...(query && { query }) })).items.find(isSign);
+    found ??= (await client.list<Heartbeat>(path, { ...(query && { query }) })).items.find(isSign);
   return found;
 }
 
 /** The heartbeat of an object as text to compare: the renewal of a Lease, or the latest heartbeat in a Node's conditions. */
-export function heartbeatOf({ spec, status }: Heart): string | undefined {
+export function heartbeatOf({ spec, status }: Heartbeat): string | undefined {
   const reports = status?.conditions?.map(({ lastHeartbeatTime }) => lastHeartbeatTime ?? "");
   return spec?.renewTime ?? reports?.toSorted().at(-1);
 }

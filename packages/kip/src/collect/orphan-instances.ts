@@ -58,13 +58,13 @@ export class OrphanInstances {
       onWait,
     }: { readonly signal: AbortSignal; readonly onWait: (message: string) => void },
   ): Promise<void> {
-    let told: string | undefined;
+    let lastReported: string | undefined;
     for (;;) {
       const other = this.#mayRun(podUid);
       if (this.#left && !other) return;
       const message = this.#waitText(other);
-      if (message !== undefined && message !== told) onWait(message);
-      told = message;
+      if (message !== undefined && message !== lastReported) onWait(message);
+      lastReported = message;
       await untilAborted(this.#wakeOf(podUid).promise, signal);
     }
   }

@@ -2,7 +2,7 @@ import type { Pod } from "@kip/k8s-types";
 import { ProviderError } from "../errors.ts";
 
 /** Maximum length of a host name in Linux, bytes. In pod names each character is one byte. */
-const mostKernelName = 64;
+const maxKernelName = 64;
 
 /**
  * The pod's host name: `spec.hostnameOverride`, `spec.hostname`, or its name, truncated to 63 characters like in the kubelet.
@@ -34,8 +34,8 @@ export function kernelHostname(pod: Pod, clusterDomain: string): string {
  */
 export function checkKernelHostname(pod: Pod, clusterDomain: string): void {
   const name = kernelHostname(pod, clusterDomain);
-  if (name.length <= mostKernelName || pod.spec.hostNetwork === true) return;
-  const why = `FQDN ${name} is too long (${mostKernelName} characters is the max, ${name.length} characters requested)`;
+  if (name.length <= maxKernelName || pod.spec.hostNetwork === true) return;
+  const why = `FQDN ${name} is too long (${maxKernelName} characters is the max, ${name.length} characters requested)`;
   throw new ProviderError(
     "FAILED_CREATE_POD_SAND_BOX",
     `Failed to create pod sandbox: failed to construct FQDN from pod hostname and cluster domain, ${why}`,

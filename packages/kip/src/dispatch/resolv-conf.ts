@@ -80,7 +80,7 @@ function policyBase(pod: Pod, settings: DnsSettings): Resolver {
   const options: ReadonlyMap<string, string> = new Map();
   if (pod.spec.dnsPolicy === "None") return { nameservers: [], searches: [], options };
   const { clusterDns, clusterDomain: domain, hostNameservers, hostSearchDomains } = settings;
-  if (!wantsCluster(pod) || clusterDns.length === 0)
+  if (!usesClusterDns(pod) || clusterDns.length === 0)
     return { nameservers: hostNameservers, searches: hostSearchDomains, options };
   return {
     nameservers: clusterDns,
@@ -94,13 +94,13 @@ function policyBase(pod: Pod, settings: DnsSettings): Resolver {
   };
 }
 
-function wantsCluster({ spec }: Pod): boolean {
+function usesClusterDns({ spec }: Pod): boolean {
   const { dnsPolicy = "ClusterFirst", hostNetwork = false } = spec;
   return dnsPolicy === "ClusterFirstWithHostNet" || (dnsPolicy === "ClusterFirst" && !hostNetwork);
 }
 
 function missingDns(pod: Pod, { clusterDns }: DnsSettings): readonly DnsProblem[] {
-  if (!wantsCluster(pod) || clusterDns.length > 0) return [];
+  if (!usesClusterDns(pod) || clusterDns.length > 0) return [];
   const { name, namespace, uid } = pod.metadata;
   const why =
     'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy';

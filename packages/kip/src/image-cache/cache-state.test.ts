@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseReference } from "@kip/oci-image";
 import {
-  knowsAll,
+  areAllDigestsKnown,
   noImages as none,
   planCache,
   reduceCache,
@@ -183,22 +183,28 @@ describe("reduceCache()", () => {
   });
 });
 
-describe("knowsAll()", () => {
+describe("areAllDigestsKnown()", () => {
   it("waits for images that may be in the cache although they cannot be asked for", () => {
     const start = [0, wanted({ a: [] })] as const;
-    assert.equal(knowsAll(after(start)), false);
-    assert.equal(knowsAll(after(start, [1, failed("a", "REGISTRY_UNREACHABLE", 1)])), false);
-    assert.equal(knowsAll(after(start, [1, failed("a", "IMAGE_STORE_FAILED", 1)])), false);
-    assert.equal(knowsAll(after(start, [1, failed("a", "IMAGE_NOT_FOUND", 1)])), true);
+    assert.equal(areAllDigestsKnown(after(start)), false);
+    assert.equal(
+      areAllDigestsKnown(after(start, [1, failed("a", "REGISTRY_UNREACHABLE", 1)])),
+      false,
+    );
+    assert.equal(
+      areAllDigestsKnown(after(start, [1, failed("a", "IMAGE_STORE_FAILED", 1)])),
+      false,
+    );
+    assert.equal(areAllDigestsKnown(after(start, [1, failed("a", "IMAGE_NOT_FOUND", 1)])), true);
     const known = after(start, [1, filled("a", 1)], [2, failed("a", "REGISTRY_UNREACHABLE", 1)]);
-    assert.equal(knowsAll(known), true);
+    assert.equal(areAllDigestsKnown(known), true);
   });
 
   it("is true once a registry has said what each name means, though blobs are missing", () => {
     const digest = `sha256:${"b".repeat(64)}`;
     const resolved: CacheChange = { kind: "resolved", name: "a", digest };
     const state = after([0, wanted({ a: [] })], [1, resolved]);
-    assert.equal(knowsAll(state), true);
+    assert.equal(areAllDigestsKnown(state), true);
     const image = state.images.get("a");
     assert.deepEqual([image?.dueAtMs, image?.isFilled], [0, false], "it goes on");
     const moved = after([0, wanted({ a: [] })], [1, filled("a", 1)], [2, resolved]);

@@ -205,7 +205,7 @@ const lasting: ReadonlySet<string> = new Set([
 ]);
 
 /** Whether each image's digest is known, or that it cannot be fetched. */
-export function knowsAll({ images }: CacheState): boolean {
+export function areAllDigestsKnown({ images }: CacheState): boolean {
   return [...images.values()].every(
     ({ digest, problem }) =>
       digest !== undefined || (problem !== undefined && lasting.has(problem)),

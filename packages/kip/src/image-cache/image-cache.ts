@@ -12,7 +12,7 @@ import { Reconciler, type StepFailure, type StepOf } from "@kip/reconcile";
 import type { MetricFamily } from "@kip/virtual-kubelet/telemetry";
 import { ProviderError } from "../errors.ts";
 import {
-  knowsAll,
+  areAllDigestsKnown,
   noImages,
   planCache,
   reduceCache,
@@ -100,7 +100,7 @@ class CacheKeeper implements RunningImageCache {
   #settings: ImageCacheSettings;
   #running: readonly Reference[] = [];
   #invalid = "";
-  #isLookDue = false;
+  #isComparisonDue = false;
   #wasEarly = false;
 
   constructor(options: ImageCacheOptions) {
@@ -124,7 +124,7 @@ class CacheKeeper implements RunningImageCache {
       client,
       path: paths.pods(),
       transform: slimPod,
-      onEvent: () => this.#look(),
+      onEvent: () => this.#scheduleComparison(),
       onError: (err) => logger.warn("Could not watch the pods", { err }),
       clock,
       logger,
@@ -140,7 +140,7 @@ class CacheKeeper implements RunningImageCache {
 
   change(settings: ImageCacheSettings): void {
     this.#settings = settings;
-    this.#lookNow();
+    this.#compareNow();
     this.#reconciler.apply({ kind: "settingsChanged" });
     this.#reconciler.retryNow();
   }
@@ -152,7 +152,7 @@ class CacheKeeper implements RunningImageCache {
   async #run(): Promise<void> {
     const { clock, logger, signal, collectMs } = this.#options;
     await this.#pods.synced.catch(() => {}); // it only ends with the signal
-    this.#lookNow();
+    this.#compareNow();
     await every(
       {
         intervalMs: () => (this.#wasEarly ? Math.min(earlyMs, collectMs) : collectMs),
@@ -166,19 +166,19 @@ class CacheKeeper implements RunningImageCache {
     await this.#reconciler.stop();
   }
 
-  #look(): void {
-    if (this.#isLookDue || !this.#pods.isSynced) return;
-    this.#isLookDue = true;
+  #scheduleComparison(): void {
+    if (this.#isComparisonDue || !this.#pods.isSynced) return;
+    this.#isComparisonDue = true;
     const { clock, signal } = this.#options;
     clock.sleep(settleMs, signal).then(
-      () => this.#lookNow(),
+      () => this.#compareNow(),
       () => {}, // stopped
     );
   }
 
   /** Compares the wanted images with the known ones. */
-  #lookNow(): void {
-    this.#isLookDue = false;
+  #compareNow(): void {
+    this.#isComparisonDue = false;
     if (!this.#pods.isSynced) return;
     const { nodes, logger } = this.#options;
     const pods = this.#pods.list().filter((pod) => usesImages(pod, nodes));
@@ -253,9 +253,9 @@ class CacheKeeper implements RunningImageCache {
   /** Removes images that neither a pod nor the list names, and that were unused for long. */
   async #collect(): Promise<void> {
     const { cache, unusedForMs, clock, logger, signal } = this.#options;
-    this.#wasEarly = this.waitsFor !== undefined || !this.#knowsAll();
+    this.#wasEarly = this.waitsFor !== undefined || !this.#areAllDigestsKnown();
     if (this.#wasEarly) return;
-    this.#lookNow();
+    this.#compareNow();
     const inUse = new Set<string>();
     for (const reference of [...this.#wantedDigests(), ...this.#running]) {
       signal.throwIfAborted();
@@ -272,10 +272,10 @@ class CacheKeeper implements RunningImageCache {
    * Whether each name's digest is known, so that no image in use counts as unused. After a start, an image with a temporary
    * failure is waited for as long as an image may be unused.
    */
-  #knowsAll(): boolean {
+  #areAllDigestsKnown(): boolean {
     const { clock, unusedForMs } = this.#options;
     if (clock.monotonic() - this.#startedAtMs >= unusedForMs) return true;
-    return knowsAll(this.#reconciler.state);
+    return areAllDigestsKnown(this.#reconciler.state);
   }
 
   #wantedDigests(): readonly Reference[] {

@@ -147,7 +147,7 @@ export class LogArchive {
     signal: AbortSignal,
   ): Promise<void> {
     const file = path.join(this.#root, podUid, fileName(container, previous));
-    if (await isThere(file)) return;
+    if (await exists(file)) return;
     let taken = 0;
     const take = async (bytes: number): Promise<boolean> => {
       const isRoom = await this.#take(podUid, bytes);
@@ -241,7 +241,7 @@ function endedRuns(report: ReportedPod): ContainerRun[] {
     ]);
 }
 
-async function isThere(file: string): Promise<boolean> {
+async function exists(file: string): Promise<boolean> {
   return await lstat(file).then(
     () => true,
     () => false,

@@ -41,12 +41,12 @@ interface OwnerWatch {
   readonly done: AbortController;
   /** Resolves with the next change of a pod. */
   changed: PromiseWithResolvers<void>;
-  looking: Promise<Look> | undefined;
+  pendingCheck: Promise<OwnerState> | undefined;
   waiters: number;
 }
 
 /** The pods that an owner has and wants. */
-interface Look {
+interface OwnerState {
   /** UIDs of its ready pods. */
   readonly ready: ReadonlySet<string>;
   readonly wanted: number;
@@ -87,7 +87,7 @@ export class PodReplacement {
       await untilAborted(watch.pods.synced, signal);
       for (;;) {
         const changed = watch.changed.promise;
-        const { ready, wanted } = await this.#look(ref, owner, watch);
+        const { ready, wanted } = await this.#ownerState(ref, owner, watch);
         if (ready.size - (ready.has(ref.uid) ? 1 : 0) >= wanted) return;
         await untilAborted(changed, signal);
       }
@@ -114,7 +114,7 @@ export class PodReplacement {
       }),
       done,
       changed: Promise.withResolvers(),
-      looking: undefined,
+      pendingCheck: undefined,
       waiters: 0,
     };
     this.#watches.set(uid, watch);
@@ -122,14 +122,18 @@ export class PodReplacement {
   }
 
   /** One check for all waiters. The pods are counted at its end, so that no earlier change is missed. */
-  async #look({ namespace }: PodRef, owner: OwnerReference, watch: OwnerWatch): Promise<Look> {
-    watch.looking ??= this.#read({ namespace }, owner)
+  async #ownerState(
+    { namespace }: PodRef,
+    owner: OwnerReference,
+    watch: OwnerWatch,
+  ): Promise<OwnerState> {
+    watch.pendingCheck ??= this.#read({ namespace }, owner)
       .then((found) => ({
         wanted: found ? (found.spec.replicas ?? 1) : 0,
         ready: readyPodsOf(owner, watch.pods.list()),
       }))
-      .finally(() => (watch.looking = undefined));
-    return await watch.looking;
+      .finally(() => (watch.pendingCheck = undefined));
+    return await watch.pendingCheck;
   }
 
   async #read(

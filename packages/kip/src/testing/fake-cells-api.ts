@@ -33,7 +33,7 @@ export class FakeCellsApi {
   beforeClaim: (() => Promise<void>) | undefined;
   /** Whether creations take effect without a response, and watches deliver nothing, until {@link FakeCellsApi.answerAgain}. */
   isSilent = false;
-  readonly #untold: CellEvent[] = [];
+  readonly #undelivered: CellEvent[] = [];
   #version = 0;
   #uids = 0;
 
@@ -110,23 +110,23 @@ export class FakeCellsApi {
     const resourceVersion = String(++this.#version);
     const stored = { ...cell, metadata: { ...cell.metadata, resourceVersion } } as StoredCell;
     this.cells.set(stored.metadata.name, stored);
-    this.#tell({ type: "changed", cell: stored });
+    this.#notify({ type: "changed", cell: stored });
     return stored;
   }
 
   #remove(cell: StoredCell): StoredCell {
     this.cells.delete(cell.metadata.name);
-    this.#tell({ type: "deleted", cell });
+    this.#notify({ type: "deleted", cell });
     return cell;
   }
 
   answerAgain(): void {
     this.isSilent = false;
-    for (const event of this.#untold.splice(0)) this.#tell(event);
+    for (const event of this.#undelivered.splice(0)) this.#notify(event);
   }
 
-  #tell(event: CellEvent): void {
-    if (this.isSilent) return void this.#untold.push(event);
+  #notify(event: CellEvent): void {
+    if (this.isSilent) return void this.#undelivered.push(event);
     for (const watcher of this.watchers) watcher(event);
   }
 }

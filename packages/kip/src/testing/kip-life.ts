@@ -275,10 +275,10 @@ export class KipLife {
 
   /** Subscribes to the driver. A dead process gets no events. */
   #subscribe(target: CloudDriver, on: Function, [callback]: readonly unknown[]): unknown {
-    const hear = (value: unknown): void => {
+    const deliver = (value: unknown): void => {
       if (!this.#isDead) (callback as (value: unknown) => void)(value);
     };
-    return Reflect.apply(on, target, [hear]);
+    return Reflect.apply(on, target, [deliver]);
   }
 
   /** Makes a call to the outside. A dead process gets no response. */
@@ -288,12 +288,12 @@ export class KipLife {
     const { mishap } = this.#fate;
     if (++this.#calls === mishap?.atCall) {
       this.#isDead = mishap.isDeath;
-      const unheard = (): void =>
+      const withoutResponse = (): void =>
         void Promise.resolve()
           .then(effect)
           .catch(() => {});
-      if (mishap.effect === "late") this.#world.late.push(unheard);
-      if (mishap.effect === "done") unheard();
+      if (mishap.effect === "late") this.#world.late.push(withoutResponse);
+      if (mishap.effect === "done") withoutResponse();
       if (this.#isDead) return await never();
       await setImmediate();
       throw new K8sError("K8S_UNAVAILABLE", "no answer", { retryable: true });

@@ -18,12 +18,12 @@ const defaultNodeName = "virtual-kubelet";
  * does not name it.
  */
 export function nodeOfContainers(containers: readonly Container[]): NodeOfDeployment {
-  const said = containers.map(nodeSaidBy).filter((each) => each !== undefined);
-  const [first] = said;
+  const named = containers.map(nodeNamedBy).filter((each) => each !== undefined);
+  const [first] = named;
   if (first) {
-    const names = new Set(said.flatMap((each) => (each.isKnown ? [each.name] : [])));
+    const names = new Set(named.flatMap((each) => (each.isKnown ? [each.name] : [])));
     if (names.size > 1) return unknown("its containers name several nodes");
-    return said.find(({ isKnown }) => !isKnown) ?? first;
+    return named.find(({ isKnown }) => !isKnown) ?? first;
   }
   // Neither names it, so the default counts, unless something else may set the name.
   if (!containers.every(isKip)) return unknown("a container of it has a command that is not kip's");
@@ -33,7 +33,7 @@ export function nodeOfContainers(containers: readonly Container[]): NodeOfDeploy
 }
 
 /** The name from flag or variable. Undefined if the container has neither. */
-function nodeSaidBy(container: Container): NodeOfDeployment | undefined {
+function nodeNamedBy(container: Container): NodeOfDeployment | undefined {
   const words = [...(container.command ?? []), ...(container.args ?? [])];
   const given = words.flatMap((word, index) => {
     if (word === flag) return [words[index + 1] ?? ""];

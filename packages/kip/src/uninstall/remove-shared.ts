@@ -1,7 +1,7 @@
 import type { Clock } from "@kip/base";
 import { ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Node } from "@kip/k8s-types";
-import { heartbeatOf, signOfLife, type Heart } from "../cleanup/sign-of-life.ts";
+import { heartbeatOf, signOfLife, type Heartbeat } from "../cleanup/sign-of-life.ts";
 import { isHeldTurn, turnLease, turnNamespace } from "../replicas/run-in-turns.ts";
 import { cellCrd } from "../store/cell-crd.ts";
 import { CellStore } from "../store/cell-store.ts";
@@ -59,15 +59,15 @@ async function findUser(options: RemoveSharedOptions): Promise<string | undefine
 async function findTurn(options: RemoveSharedOptions): Promise<string | undefined> {
   const { client, nodeName, onProgress } = options;
   const path = paths.leases(turnNamespace);
-  const isOther = (lease: Heart): boolean =>
+  const isOther = (lease: Heartbeat): boolean =>
     isHeldTurn(lease) && lease.metadata.name !== turnLease(nodeName);
-  const held = (await client.list<Heart>(path)).items.filter(isOther);
+  const held = (await client.list<Heartbeat>(path)).items.filter(isOther);
   if (held.length === 0) return undefined;
   const lasting = held.map(({ spec }) => spec?.leaseDurationSeconds ?? turnSeconds);
   const seconds = 2 * Math.max(...lasting);
   onProgress(`Waiting up to ${seconds} s to see whether a kip runs another node`);
   const known = new Map(held.map((lease) => [lease.metadata.uid, heartbeatOf(lease)]));
-  const isSign = (lease: Heart): boolean =>
+  const isSign = (lease: Heartbeat): boolean =>
     isOther(lease) && known.get(lease.metadata.uid) !== heartbeatOf(lease);
   const found = await signOfLife({ ...options, limitMs: seconds * 1000 }, [{ path, isSign }]);
   return found?.metadata.name;
