@@ -148,7 +148,7 @@ export class PodCertificates {
   /** Checks the open request, and requests a certificate when one is due. */
   async #advance(entry: Entry, pod: Pod, projection: Projection): Promise<void> {
     const now = this.#options.clock.now();
-    if (entry.open) await this.#look(entry, pod);
+    if (entry.open) await this.#checkRequest(entry, pod);
     if (entry.refusal !== undefined) throw unresolved(entry.refusal);
     const isDue = entry.issued === undefined || entry.issued.refreshAt <= now;
     if (isDue && !entry.open) entry.open = await this.#request(pod, projection);
@@ -168,7 +168,7 @@ export class PodCertificates {
   }
 
   /** Handles the result of the open request. */
-  async #look(entry: Entry, pod: Pod): Promise<void> {
+  async #checkRequest(entry: Entry, pod: Pod): Promise<void> {
     const { open } = entry;
     if (!open) return;
     const { informer } = await this.#watched(pod);

@@ -7,7 +7,7 @@ export interface VerdictBounds {
   readonly entries: number;
 }
 
-interface Kept<T> {
+interface CachedVerdict<T> {
   readonly verdict: T;
   readonly until: number;
 }
@@ -20,9 +20,9 @@ export class VerdictCache<T> {
   readonly #clock: Clock;
   readonly #isGood: (verdict: T) => boolean;
   readonly #bounds: { readonly good: VerdictBounds; readonly bad: VerdictBounds };
-  readonly #good = new Map<string, Kept<T>>();
-  readonly #bad = new Map<string, Kept<T>>();
-  readonly #asked = new Map<string, Promise<T>>();
+  readonly #good = new Map<string, CachedVerdict<T>>();
+  readonly #bad = new Map<string, CachedVerdict<T>>();
+  readonly #pending = new Map<string, Promise<T>>();
 
   constructor(
     clock: Clock,
@@ -36,27 +36,27 @@ export class VerdictCache<T> {
 
   /** Number of questions that are waiting for an answer. */
   get asking(): number {
-    return this.#asked.size;
+    return this.#pending.size;
   }
 
   /** The verdict for a key: from the cache, or from `ask`. @throws errors of `ask` */
   async get(key: string, ask: () => Promise<T>): Promise<T> {
-    const kept = this.#kept(this.#good, key) ?? this.#kept(this.#bad, key);
+    const kept = this.#lookUp(this.#good, key) ?? this.#lookUp(this.#bad, key);
     if (kept) return kept.verdict;
-    const underWay = this.#asked.get(key);
+    const underWay = this.#pending.get(key);
     if (underWay) return await underWay;
     const asked = ask();
-    this.#asked.set(key, asked);
+    this.#pending.set(key, asked);
     try {
       const verdict = await asked;
       this.#keep(key, verdict);
       return verdict;
     } finally {
-      this.#asked.delete(key);
+      this.#pending.delete(key);
     }
   }
 
-  #kept(map: Map<string, Kept<T>>, key: string): Kept<T> | undefined {
+  #lookUp(map: Map<string, CachedVerdict<T>>, key: string): CachedVerdict<T> | undefined {
     const kept = map.get(key);
     if (kept === undefined || kept.until > this.#clock.monotonic()) return kept;
     map.delete(key);

@@ -35,7 +35,7 @@ export class CpuRates {
   }
 
   /** Ends a measurement: forgets keys that were not part of it. */
-  endLook(): void {
+  endMeasurement(): void {
     this.#points = this.#next;
     this.#next = new Map();
   }

@@ -159,7 +159,7 @@ describe("CpuRates", () => {
     const rates = new CpuRates();
     const look = (at: number, cpuNanoseconds: number): number | undefined => {
       const rate = rates.rate("x", { timeMs: at, cpuNanoseconds });
-      rates.endLook();
+      rates.endMeasurement();
       return rate;
     };
     assert.equal(look(0, 0), undefined);
@@ -168,7 +168,7 @@ describe("CpuRates", () => {
     assert.equal(look(2100, 9e9), 5e8);
     assert.equal(look(4000, 3e9), 1e9);
     assert.equal(look(6000, 1e9), undefined);
-    rates.endLook();
+    rates.endMeasurement();
     assert.equal(look(9000, 2e9), undefined);
   });
 
@@ -176,7 +176,7 @@ describe("CpuRates", () => {
     const rates = new CpuRates();
     const usage = (seconds: number, at: number): number | undefined => {
       const rate = rates.rate("k", { timeMs: at, cpuNanoseconds: seconds * 1e9 });
-      rates.endLook();
+      rates.endMeasurement();
       return rate;
     };
     usage(1, timeMs);

@@ -29,7 +29,7 @@ export function statsSummary(
     ...cpuAndMemory("node", usage.total, rates),
     fs: whole ? fsStats(usage.fileSystem) : undefined,
   });
-  rates.endLook();
+  rates.endMeasurement();
   return { node, pods };
 }
 
