@@ -1,15 +1,15 @@
-/** What Services or policies take: on each cell, and in kip. */
+/** The cost of Services or policies: on each cell, and in kip. */
 export interface Cost {
-  /** Elements of nftables on each cell; or, where kip itself has the work, what takes as long as so many. */
+  /** Number of nftables elements on each cell. For work that kip does itself: an equivalent number. */
   readonly elements: number;
-  /** Bytes that kip keeps, and sends to cells. */
+  /** Bytes that kip stores and sends to cells. */
   readonly bytes: number;
 }
 
 /** An object that has a cost. */
 interface Entry extends Cost {
   readonly key: string;
-  /** The lowest one is the oldest. */
+  /** For comparison: the object with the lowest rank is the oldest. */
   readonly rank: string;
   isRefused: boolean;
 }
@@ -19,40 +19,40 @@ interface Account {
   /** In the order of their age while `isSorted`. */
   entries: Map<string, Entry>;
   isSorted: boolean;
-  /** Of all of them, whether they have rules or not. */
+  /** The sum for all objects, with or without rules. */
   elements: number;
   bytes: number;
   refused: number;
 }
 
-/** What a change of costs means for objects. */
+/** The objects for which a decision has changed. */
 export interface Settlement {
-  /** Objects that have lost their rules, or get none. */
+  /** Objects that lose their rules, or get none. */
   readonly refused: readonly string[];
-  /** Objects that had no rules, and have room now. */
+  /** Objects that had no rules, and fit now. */
   readonly admitted: readonly string[];
 }
 
 /**
- * Decides which Services or policies have rules, if those of a namespace take more than one namespace may. From the oldest to the youngest,
- * each that fits beside the older ones has rules. Only costs and times of creation decide, so the result is the same after a restart, and
- * a younger object never takes the place of an older one. For a namespace within its limit only sums are kept up to date.
+ * Decides which Services or policies get rules, if those of a namespace exceed its budget. Objects are considered from the oldest to the
+ * youngest. An object gets rules if it fits beside the older ones. Only costs and creation times count. So the result is the same after a
+ * restart, and a younger object never displaces an older one. For a namespace within its budget, only sums are updated.
  */
 export class NamespaceBudget {
   readonly #most: Cost;
   readonly #accounts = new Map<string, Account>();
   readonly #changed = new Set<string>();
 
-  /** @param most how much one namespace may take */
+  /** @param most the budget of each namespace */
   constructor(most: Cost) {
     this.#most = most;
   }
 
   /**
-   * Sets what an object takes; undefined if it has no rules anyway.
+   * Sets the cost of an object. Undefined if it has no rules anyway.
    *
    * @param key its namespace and name
-   * @param created its time of creation, as in the API
+   * @param created its creation time, as in the API
    */
   set(key: string, created: string, cost: Cost | undefined): void {
     const namespace = namespaceOf(key);
@@ -67,23 +67,23 @@ export class NamespaceBudget {
     this.#changed.add(namespace);
   }
 
-  /** Whether all objects of a namespace together take more than they may. */
+  /** Whether the objects of a namespace exceed its budget in total. */
   isExceeded(namespace: string): boolean {
     const { elements = 0, bytes = 0 } = this.#accounts.get(namespace) ?? {};
     return elements > this.#most.elements || bytes > this.#most.bytes;
   }
 
-  /** Whether there was no room for an object at the last {@link NamespaceBudget.settle}. */
+  /** Whether an object was refused at the last {@link NamespaceBudget.settle}. */
   isRefused(key: string): boolean {
     return this.#accounts.get(namespaceOf(key))?.entries.get(key)?.isRefused ?? false;
   }
 
-  /** How many objects of a namespace have no rules. */
+  /** Number of objects of a namespace that were refused. */
   refusedCount(namespace: string): number {
     return this.#accounts.get(namespace)?.refused ?? 0;
   }
 
-  /** Decides again for the namespaces that have changed. */
+  /** Decides again for the namespaces whose costs have changed. */
   settle(): Settlement {
     const refused: string[] = [];
     const admitted: string[] = [];

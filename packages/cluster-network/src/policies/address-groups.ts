@@ -25,34 +25,34 @@ import { ownNumbers } from "./pod-ports.ts";
 import type { PodScope } from "./pod-scope.ts";
 import { firstNumbers, maxNumbers, noRankedNumbers, type PortNumbers } from "./port-numbers.ts";
 
-/** What policies need to know of a node. */
+/** The properties of a node that policies use. */
 export interface NodeFacts {
   readonly labels: Labels;
   readonly addresses: readonly string[];
 }
 
 /**
- * The pods and nodes that each selector of a policy matches. Selectors that are the same share a group.
+ * The pods and nodes that each selector of a policy matches. Equal selectors share a group.
  *
- * A change of a pod is only noted, as users decide how many groups would have to be compared with it. {@link AddressGroups.fill} compares
- * later, in small steps, and the namespaces whose policies name the groups take turns. Until then a group is out of date and must not be
- * used. A group that no cell uses takes one bit for each pod.
+ * A change of a pod is only recorded at first, because users decide how many groups must be compared with it. {@link AddressGroups.fill}
+ * compares them later, in small steps. The namespaces whose policies name the groups take turns. Until then a group is outdated and must
+ * not be used. A group that no cell uses needs one bit of memory for each pod.
  */
 export class AddressGroups {
   readonly #pods = new KnownPods();
   readonly #namespaces = new Map<string, Labels>();
   readonly #nodes = new Map<string, NodeFacts>();
   readonly #groups = new Map<string, Group>();
-  /** Groups of nodes. Only administrators' policies name some, so they are few, and a change of a node goes to each at once. */
+  /** Groups of nodes. Only administrators' policies have them, so there are few, and a change of a node is applied to each immediately. */
   readonly #nodeGroups = new Map<string, Group>();
   /** Groups whose members have changed since {@link AddressGroups.takeChanges}. */
   readonly #touched = new Set<string>();
   readonly #nodeNumbers = new Numbering();
-  /** New groups, which have to be compared with all pods or nodes. */
+  /** New groups. They must be compared with all pods or nodes. */
   readonly #unfilled = new FillQueue();
-  /** Other groups, which have to be compared with pods that have changed. */
+  /** Groups that were filled before, and must be compared with pods that have changed since. */
   readonly #outdated = new FillQueue();
-  /** Names of groups by their selectors: those of administrators' policies are asked for again with each pod. */
+  /** Cache of group names by selector: the names for administrators' policies are needed again for each pod. */
   readonly #names = new WeakMap<object, string>();
   #fills = 0;
   #isTurnOfNew = false;
@@ -67,7 +67,7 @@ export class AddressGroups {
     return this.#namespaces.get(name);
   }
 
-  /** Takes the labels of a namespace; undefined if it is gone. */
+  /** Sets the labels of a namespace. Undefined if it was deleted. */
   setNamespace(name: string, labels: Labels | undefined): void {
     if (labels) this.#namespaces.set(name, labels);
     else this.#namespaces.delete(name);
@@ -80,14 +80,14 @@ export class AddressGroups {
   }
 
   /**
-   * Brings all groups up to date, in steps of less than a millisecond. The caller may stop after any step and call again later. Changes
-   * between two steps of a call are left to the next call.
+   * Updates all groups, in steps of less than a millisecond. The caller may stop after any step and call again later. Changes that arrive
+   * between two steps are handled by the next call.
    */
   *fill(): Generator<undefined> {
     this.#fills++;
     this.#queueOutdatedGroups();
     while (this.#unfilled.size + this.#outdated.size > 0) {
-      // Users decide how long either queue is, and a caller may have time for one step only: the queues take turns.
+      // Users decide how long each queue is, and a caller may have time for one step only. So the queues take turns.
       this.#isTurnOfNew = !this.#isTurnOfNew;
       const queue = this.#isTurnOfNew ? this.#unfilled : this.#outdated;
       if (queue.size === 0) continue;
@@ -103,7 +103,7 @@ export class AddressGroups {
       for (const queue of [this.#outdated, this.#unfilled]) queue.addWaiter(name, namespace);
   }
 
-  /** Brings all groups up to date at once. */
+  /** Updates all groups in one go. */
   settle(): void {
     for (const _ of this.fill());
   }
@@ -114,10 +114,10 @@ export class AddressGroups {
   }
 
   /**
-   * Whether a group is up to date. Of a group that nothing uses, perhaps only the size is known.
+   * Whether a group is up to date. For a group that no rules use, only the size may be known.
    *
-   * @param since a value of {@link AddressGroups.fills}: it suffices that the group was up to date at some time after that. Undefined:
-   * it must be up to date now
+   * @param since an earlier value of {@link AddressGroups.fills}. It is enough if the group was up to date at some time after it. If
+   * undefined, the group must be up to date now
    */
   isFilled(name: string, since?: number): boolean {
     const group = this.#groups.get(name);
@@ -128,7 +128,7 @@ export class AddressGroups {
     return nodes !== undefined || !this.#pods.isChangedIn(namespace);
   }
 
-  /** The same, and its addresses or port numbers are known, too. */
+  /** Whether a group is up to date and its addresses or port numbers are known. */
   hasAddresses(name: string, since?: number): boolean {
     const group = this.#groups.get(name);
     const areKnown = group?.areMembersKnown === true || group?.counts !== undefined;
@@ -141,7 +141,7 @@ export class AddressGroups {
   }
 
   /**
-   * Whether a group that policies of a namespace name was out of date when {@link AddressGroups.fill} last stopped. Then the groups of the
+   * Whether a group of a namespace's policies was outdated when {@link AddressGroups.fill} last stopped. If so, the groups of the
    * namespace do not all show the same state of the cluster.
    *
    * @param namespace "" for policies of administrators
@@ -150,12 +150,12 @@ export class AddressGroups {
     return this.#outdated.isAwaitedBy(namespace);
   }
 
-  /** Takes a pod; undefined if it is gone. Groups have the change after the next {@link AddressGroups.fill}. */
+  /** Sets a pod. Undefined if it was deleted. Groups contain the change after the next {@link AddressGroups.fill}. */
   setPod(uid: string, pod: PodFacts | undefined): void {
     this.#pods.set(uid, pod);
   }
 
-  /** Takes a node; undefined if it is gone. */
+  /** Sets a node. Undefined if it was deleted. */
   setNode(name: string, node: NodeFacts | undefined): void {
     const before = this.#nodes.get(name);
     if (node) this.#nodes.set(name, node);
@@ -186,7 +186,7 @@ export class AddressGroups {
     return this.#pods.uids();
   }
 
-  /** The name of the group of a selector, which is made if there is none. It stays the same when kip is restarted. */
+  /** The name of a selector's group. Creates the group if it does not exist. The name is the same after a restart of kip. */
   name(selector: GroupSelector): string {
     const key = selector.nodes ?? selector;
     const name = this.#names.get(key) ?? groupName(selector);
@@ -196,11 +196,11 @@ export class AddressGroups {
   }
 
   /**
-   * Notes that rules need the addresses of a group, or no longer do. They are kept only while that is so, and a group that is neither
-   * used nor held is forgotten.
+   * Counts a use of a group: rules need its addresses (1), or no longer do (-1). The addresses are kept only while there are uses. A group
+   * that is neither used nor held is deleted.
    *
-   * @param namespace whose policies name it; "" for those of administrators
-   * @returns how many use it
+   * @param namespace the namespace whose policies name the group. "" for policies of administrators
+   * @returns the number of uses
    */
   use(name: string, change: 1 | -1, namespace = ""): number {
     const group = this.#groups.get(name);
@@ -218,9 +218,9 @@ export class AddressGroups {
   }
 
   /**
-   * Notes that something depends on the size of a group, or no longer does.
+   * Counts a dependency on the size of a group (1), or its end (-1).
    *
-   * @param namespace whose policies name it; "" for those of administrators
+   * @param namespace the namespace whose policies name the group. "" for policies of administrators
    */
   hold(name: string, change: 1 | -1, namespace = ""): void {
     const group = this.#groups.get(name);
@@ -231,7 +231,7 @@ export class AddressGroups {
     this.#forgetUnused(name, group);
   }
 
-  /** Forgets groups that were named and are neither used nor held. */
+  /** Deletes all groups that are neither used nor held. */
   prune(): void {
     for (const [name, group] of this.#groups) this.#forgetUnused(name, group);
   }
@@ -242,7 +242,7 @@ export class AddressGroups {
     return group ? [...(group.counts ?? this.#countsOf(group)).keys()] : [];
   }
 
-  /** The same of a group that is used. Only later changes are in {@link AddressGroups.takeChanges}. */
+  /** The addresses of a group that is used. {@link AddressGroups.takeChanges} then returns only later changes. */
   takeAddresses(name: string): readonly string[] {
     this.#groups.get(name)?.touched.clear();
     return this.addresses(name);
@@ -256,7 +256,7 @@ export class AddressGroups {
     return { addresses, bytes, numbers: chosen.ranked.length };
   }
 
-  /** The port numbers that the pods of a selector have for a named port, as far as the group of {@link numbersName} is up to date. */
+  /** The port numbers that the pods of a selector have for a named port. Complete if the group of {@link numbersName} is up to date. */
   portNumbers(selector: GroupSelector, port: PortName, most: number = maxNumbers): PortNumbers {
     const group = this.#groups.get(this.numbersName(selector, port));
     return firstNumbers(group?.chosen ?? noRankedNumbers, most);
@@ -267,7 +267,7 @@ export class AddressGroups {
     return this.name({ ...selector, numbersOf: port });
   }
 
-  /** What has changed since the last call, in groups that are up to date. Addresses are given of groups that are used. */
+  /** The changes since the last call, of groups that are up to date. Changes contain addresses only for groups that are used. */
   takeChanges(): ReadonlyMap<string, GroupChange> {
     const changes = new Map<string, GroupChange>();
     for (const name of this.#touched) {
@@ -281,7 +281,7 @@ export class AddressGroups {
 
   #create(name: string, selector: GroupSelector): void {
     const group = newGroup(selector);
-    // An invalid selector throws here, and not later in fill().
+    // Find an invalid selector here, so that fill() does not throw later.
     for (const part of [selector.nodes, selector.namespaceSelector, selector.podSelector])
       if (part) matchesLabels(part, {});
     this.#groups.set(name, group);
@@ -302,7 +302,7 @@ export class AddressGroups {
       this.#placeNode(name, group, { number, before: node, after: node });
       if (++count % podsPerStep === 0) yield;
     }
-    takeChange(group); // its first members do not count as a change
+    takeChange(group); // the first members are not a change
     return count % podsPerStep;
   }
 
@@ -326,10 +326,10 @@ export class AddressGroups {
         yield;
         if (needsRefill(group)) break;
       }
-      if (needsRefill(group)) continue; // so many pods have changed meanwhile that it begins again
+      if (needsRefill(group)) continue; // too many pods have changed meanwhile, so it starts again
       if (storesValues(group)) found.counts ??= this.#countsOf(found);
       takeMembers(group, found);
-      this.#touched.add(name); // even if nothing is in it: it may have had members before
+      this.#touched.add(name); // even if it is empty now, because it may have had members before
       return count;
     }
   }
@@ -345,13 +345,13 @@ export class AddressGroups {
       if (needsRefill(group)) count = yield* this.#compareWithAllPods(name, group, scope);
       const number = scope.at(group.seen ?? 0);
       if (number === undefined) {
-        // Ranking has steps, too, and pods may have changed in between.
+        // Ranking also takes several steps, and pods may have changed between them.
         count = yield* rank(group, count);
         if (group.seen !== scope.end) continue;
         group.filledIn = this.#fills;
         return count;
       }
-      // The end of a pod's old state is noted right after its new state. Both are in one step, so that no pod counts twice between two steps.
+      // The log has a pod's new state, and then the end of its old one. Handle both in one step, so that no pod counts twice between steps.
       const isOutdated = this.#pods.state(number)?.isOutdated ?? false;
       if (count >= 2 * podsPerStep || (count >= podsPerStep && !isOutdated)) {
         count = 0;
@@ -384,7 +384,7 @@ export class AddressGroups {
     this.#pods.release(selector.namespace);
   }
 
-  /** @returns how much of a step that takes, see `podsPerStep`: more than 1 for a pod with very many labels or ports, or a long selector */
+  /** @returns the work in units of `podsPerStep`. More than 1 for a pod with very many labels or ports, or for a long selector */
   #placePod(name: string, group: Group, number: number): number {
     const state = this.#pods.state(number);
     if (!state) return 1;
@@ -421,7 +421,7 @@ export class AddressGroups {
     this.#touched.add(name);
   }
 
-  /** `Group.counts`, made again from the members. */
+  /** Computes `Group.counts` from the members. */
   #countsOf(group: Group): Map<string, number> {
     const counts = new Map<string, number>();
     const add = ({ values }: Share): void => {
@@ -440,13 +440,13 @@ export class AddressGroups {
     const { namespace, namespaceSelector, podSelector, port } = selector;
     if (namespace !== undefined && namespace !== pod.namespace) return false;
     const labels = this.#namespaces.get(pod.namespace);
-    // The labels of a namespace may come after its pods.
+    // The labels of a namespace may arrive after its pods.
     if (namespaceSelector && (!labels || !matchesLabels(namespaceSelector, labels))) return false;
     return matchesLabels(podSelector, pod.labels) && (!port || hasPort(pod, port));
   }
 }
 
-/** A node, or what a pod or node contributes to a group: when the group last looked at it, and now. */
+/** The old and new state of a node, or of what a pod or node contributes to a group. */
 interface Placement<T> {
   readonly number: number;
   readonly before: T | undefined;
@@ -456,6 +456,6 @@ interface Placement<T> {
 function hasPort(pod: PodFacts, wanted: NonNullable<GroupSelector["port"]>): boolean {
   const { numbers } = ownNumbers(pod, wanted);
   if ("number" in wanted) return numbers.includes(wanted.number);
-  // Of a pod with too many numbers, ownNumbers() has one more than can have rules: so this is true for it.
+  // If a pod has too many numbers, ownNumbers() returns one more than can have rules. Then this is true.
   return numbers.some((number) => !wanted.otherThan.has(number));
 }

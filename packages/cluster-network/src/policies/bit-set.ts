@@ -1,4 +1,4 @@
-/** A set of small numbers. */
+/** A set of small non-negative integers. */
 export class BitSet {
   #bits = new Uint8Array(8);
 
@@ -16,7 +16,7 @@ export class BitSet {
     this.#bits[index] = (this.#bits[index] ?? 0) | (1 << (number & 7));
   }
 
-  /** All of them, in ascending order. */
+  /** All numbers of the set, in ascending order. */
   *values(): Generator<number> {
     for (const [index, bits] of this.#bits.entries())
       for (let left = bits, bit = 0; left !== 0; left >>= 1, bit++)
@@ -30,13 +30,13 @@ export class BitSet {
   }
 }
 
-/** Gives names small numbers. The number of a name that was released is used again. */
+/** Assigns small numbers to names. The number of a released name is reused. */
 export class Numbering {
   readonly #numbers = new Map<string, number>();
   readonly #names: string[] = [];
   readonly #free: number[] = [];
 
-  /** The number of a name, which gets one if it has none. */
+  /** The number of a name. Assigns one if it has none. */
   of(name: string): number {
     const known = this.#numbers.get(name);
     if (known !== undefined) return known;

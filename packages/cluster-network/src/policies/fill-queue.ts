@@ -1,13 +1,13 @@
 import type { Owners } from "./owners.ts";
 
-/** Groups that the same namespaces wait for. */
+/** Groups that the same set of namespaces waits for. */
 interface Batch {
   readonly key: string | bigint;
   readonly namespaces: readonly string[];
   readonly groups: Set<string>;
 }
 
-/** What a namespace waits for. */
+/** The batches that a namespace waits for. */
 interface Turn {
   /** A list, not a set, as thousands of namespaces may wait for hundreds of batches each. Batches without groups are removed later. */
   batches: Batch[];
@@ -15,51 +15,51 @@ interface Turn {
   waiting: number;
   /** The batch whose groups are being filled. */
   current?: Batch | undefined;
-  /** How many of its groups are to be filled before the next batch has its turn. */
+  /** How many groups of the current batch are filled before the next batch has its turn. */
   left: number;
 }
 
-/** So many batches without groups are kept before they are removed. */
+/** How many empty batches a namespace may have before they are removed. */
 const maxIdle = 16;
 
-/** The work of one step: about so many comparisons of a group with a pod. */
+/** The approximate work of one step, in comparisons of a group with a pod. */
 export const podsPerStep = 64;
 
-/** The work of noting or forgetting that a namespace waits, in comparisons. */
+/** The work of adding or removing a waiting namespace, in comparisons. */
 const workOfNamespace = 1 / 16;
 
-/** Noting more owners of one group is more than the work of a step. */
+/** The number of owners of one group that can be recorded in one step. */
 const fewOwners = podsPerStep / workOfNamespace;
 
-/** What is read of the owners of a group. */
+/** The members of {@link Owners} that the queue uses. */
 type GroupOwners = Pick<Owners, "key" | "size" | "names">;
 
-/** The work on one group, in steps. Returns at the end how many comparisons the last step has made. */
+/** The work on one group, in steps. Returns the number of comparisons in the last step. */
 export type Steps = Iterator<undefined, number>;
 
-/** Work on one group, in steps. */
+/** A group in the queue. */
 interface Work {
   readonly steps: Steps;
   readonly batches: Set<Batch>;
 }
 
 /**
- * Groups that have to be compared with pods, and whose turn it is.
+ * A fair queue of groups that must be compared with pods.
  *
- * - Namespaces take turns of one step each. However many groups one of them names, the others' are filled at the same speed. A group that
- *   several namespaces wait for makes progress on the turn of each.
- * - In its turn, a namespace has its groups filled one after the other; several small ones fit into one step.
- * - Groups with the same owners are in one batch, and only the batch is noted for each owner: thousands of namespaces may have hundreds of
- *   groups in common. The batches of a namespace take turns, too, each for as many groups as it has at that time: groups may be out of date
- *   again sooner than all of a batch are filled.
- * - Noting owners is a part of the steps. If a group has very many, its first step is made before; mostly it is the last one, too, and
- *   none need be noted.
+ * - Namespaces take turns of one step each. If one namespace names many groups, this does not slow down the others. A group that several
+ *   namespaces wait for makes progress in the turn of each of them.
+ * - In its turn, a namespace has its groups filled one after the other. Several small groups fit into one step.
+ * - Groups with the same owners are in one batch, and each owner only has a reference to the batch. Thousands of namespaces may have
+ *   hundreds of groups in common. The batches of a namespace also take turns. A turn of a batch lasts for as many groups as the batch had
+ *   at its start, because groups may become outdated again before all groups of the batch are filled.
+ * - Recording the owners of a group is part of the work of a step. If a group has very many owners, its first step is done before. Usually
+ *   this is also its last step, and the owners need not be recorded.
  */
 export class FillQueue {
   readonly #groups = new Map<string, Work>();
-  /** By {@link Owners.key}, or by the name of the namespace if one alone waits. */
+  /** By {@link Owners.key}, or by the name of the namespace if only one waits. */
   readonly #batches = new Map<string | bigint, Batch>();
-  /** Groups whose owners wait for them and are yet to be noted, which is a part of the next steps. */
+  /** Groups whose owners wait for them but are not recorded yet. The next steps do that. */
   readonly #unrecordedOwners = new Map<string, GroupOwners>();
   /** By namespace. The first one is next. */
   readonly #turns = new Map<string, Turn>();
@@ -72,7 +72,7 @@ export class FillQueue {
     return this.#groups.has(group);
   }
 
-  /** Adds a group. While no namespace waits for it, it comes after all groups that one waits for. */
+  /** Adds a group. Groups that no namespace waits for come last. */
   add(group: string, steps: Steps): void {
     this.#groups.set(group, { steps, batches: new Set() });
   }
@@ -87,12 +87,12 @@ export class FillQueue {
     if (this.#groups.has(group)) this.#unrecordedOwners.set(group, owners);
   }
 
-  /** Whether pods of a namespace wait for any group. Also true while owners are yet to be noted, as they may be among them. */
+  /** Whether pods of a namespace wait for any group. Also true while some owners are not recorded yet, because it may be one of them. */
   isAwaitedBy(namespace: string): boolean {
     return this.#unrecordedOwners.size > 0 || this.#turns.has(namespace);
   }
 
-  /** Forgets a group, if it is there. @returns how many namespaces were noted for it alone */
+  /** Removes a group, if it is in the queue. @returns how many namespaces were recorded only for this group */
   delete(group: string): number {
     let namespaces = 0;
     for (const batch of this.#groups.get(group)?.batches ?? []) {
@@ -106,7 +106,7 @@ export class FillQueue {
     return namespaces;
   }
 
-  /** Makes one step of the work. A group is removed with its last step. */
+  /** Does one step of work. A group is removed after its last step. */
   step(): void {
     let work = this.#recordOwners();
     if (work >= podsPerStep) return;
@@ -119,15 +119,15 @@ export class FillQueue {
     }
   }
 
-  /** Makes one step of the work on a group. @returns how many comparisons that was: a whole step, unless it was the last one */
+  /** Does one step of work on a group. @returns the work in comparisons: a whole step, unless it was the last one */
   #stepOf(group: string): number {
     const result = this.#groups.get(group)?.steps.next();
     if (result?.done !== true) return podsPerStep;
-    // 1 for beginning and ending.
+    // 1 is for starting and ending the work on a group.
     return 1 + result.value + this.delete(group) * workOfNamespace;
   }
 
-  /** Notes owners of groups, for about a step at most. @returns how many comparisons would have taken as long */
+  /** Records owners of groups, for at most about one step. @returns the work in comparisons */
   #recordOwners(): number {
     let work = 0;
     for (const [group, owners] of this.#unrecordedOwners) {
@@ -145,7 +145,7 @@ export class FillQueue {
     return work;
   }
 
-  /** @param namespaces needed only if there is no batch of this key yet */
+  /** @param namespaces only used if there is no batch with this key yet */
   #join(group: string, key: string | bigint, namespaces: readonly string[]): void {
     const work = this.#groups.get(group);
     if (!work) return;
@@ -160,7 +160,7 @@ export class FillQueue {
     for (const namespace of namespaces) {
       const turn: Turn = this.#turns.get(namespace) ?? { batches: [], waiting: 0, left: 0 };
       this.#turns.set(namespace, turn);
-      // Batches without groups are otherwise removed from the front only, and the first one may never be without groups.
+      // Elsewhere, empty batches are only removed from the front, and the first one may never become empty.
       if (turn.batches.length > 2 * (turn.waiting + maxIdle))
         turn.batches = turn.batches.filter(isWaiting);
       turn.batches.push(batch);
@@ -177,7 +177,7 @@ export class FillQueue {
     }
   }
 
-  /** The turn of the next namespace, which then is the last one; undefined if none waits. */
+  /** The turn of the next namespace, which is moved to the end. Undefined if no namespace waits. */
   #nextTurn(): Turn | undefined {
     const [next] = this.#turns;
     if (!next) return undefined;
@@ -188,7 +188,7 @@ export class FillQueue {
   }
 }
 
-/** The next group of a namespace; undefined if it waits for none any longer. */
+/** The next group of a namespace. Undefined if it no longer waits for any. */
 function nextOf(turn: Turn): string | undefined {
   if (turn.left === 0 && turn.batches[0] === turn.current)
     turn.batches.push(...turn.batches.splice(0, 1));

@@ -2,30 +2,30 @@ import { createHash } from "node:crypto";
 import type { LabelSelector } from "@kip/k8s-types/network";
 import type { Protocol } from "@kip/network-view";
 
-/** Which pods a group has, or which nodes. */
+/** Selects the pods or nodes of a group. */
 export interface GroupSelector {
-  /** Nodes by their labels; then all else has no effect. */
+  /** Selects nodes by their labels. Then the other fields have no effect. */
   readonly nodes?: LabelSelector | undefined;
-  /** The one namespace; absent if `namespaceSelector` chooses. */
+  /** The only namespace. Absent if `namespaceSelector` selects namespaces. */
   readonly namespace?: string | undefined;
   readonly namespaceSelector?: LabelSelector | undefined;
   readonly podSelector: LabelSelector;
-  /** Only pods that have this number for the name of a port, or any number but these. */
+  /** Only pods whose port of this name has this number, or a number other than these. */
   readonly port?: PortName &
     ({ readonly number: number } | { readonly otherThan: ReadonlySet<number> });
-  /** The group has the numbers that pods have for the name of a port, not their addresses. */
+  /** The group contains the numbers of the pods' ports of this name, instead of the pods' addresses. */
   readonly numbersOf?: PortName;
 }
 
-/** A port as policies name it. */
+/** A named port in a policy. */
 export interface PortName {
   readonly name: string;
   readonly protocol: Protocol;
 }
 
 /**
- * The name of the group of a selector: the same for the same selector, in whatever order its keys were written. Users choose selectors,
- * and one that has the name of another one's group would be taken for it: 128 bits keep them from finding such a one.
+ * The name of a selector's group: a hash that does not depend on the order of the selector's keys. It has 128 bits, so that users cannot
+ * find two selectors with the same name. Such selectors would share a group.
  */
 export function groupName(selector: GroupSelector): string {
   const { nodes, namespace, namespaceSelector, podSelector, port, numbersOf } = selector;
@@ -40,7 +40,7 @@ export function groupName(selector: GroupSelector): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }
 
-/** The same text for the same selector, in whatever order its keys were written. */
+/** A normal form of a selector: it does not depend on the order of keys and values. */
 function sorted(selector: LabelSelector | undefined): unknown {
   if (!selector) return undefined;
   const labels = Object.entries(selector.matchLabels ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));

@@ -15,56 +15,56 @@ import {
   type RankedNumbers,
 } from "./port-numbers.ts";
 
-/** What has changed in a group. */
+/** The difference between two states of a group. */
 export interface GroupChange {
   readonly add: readonly string[];
   readonly remove: readonly string[];
-  /** Whether its addresses have changed or, of a group of port numbers, the set of numbers that have rules. */
+  /** Whether its addresses have changed. For a group of port numbers: whether the set of numbers with rules has changed. */
   readonly isChanged: boolean;
-  /** Whether the order of its numbers has changed. That matters where only the first ones have rules. */
+  /** Whether the order of its port numbers has changed. This matters if only the first numbers have rules. */
   readonly isReranked: boolean;
-  /** By how many bytes its addresses have grown; negative if they have shrunk. */
+  /** By how many bytes its addresses have grown. Negative if they have shrunk. */
   readonly bytes: number;
 }
 
 /** The size of a group. */
 export interface GroupSize {
-  /** Addresses, counted once for each pod. In a group of port numbers, once more for each number of the pod that can have a rule. */
+  /** Number of addresses, counted for each pod. In a group of port numbers, counted for each number of the pod that can have a rule. */
   readonly addresses: number;
-  /** What these addresses take in the lines that are sent to cells. */
+  /** The size of these addresses in the lines that are sent to cells. */
   readonly bytes: number;
-  /** How many numbers have rules; 0 unless it is a group of port numbers. */
+  /** How many port numbers have rules. 0 for a group of addresses. */
   readonly numbers: number;
 }
 
 /** The pods or nodes that a selector matches, and their addresses. A group with `numbersOf` has port numbers instead of addresses. */
 export interface Group {
   readonly selector: GroupSelector;
-  /** How much more work a comparison with a pod is than with a short selector: one unit for each 64 terms of the namespace selector. */
+  /** Extra work of a comparison with a pod because of a long selector: 1 for each 64 terms of the namespace selector. */
   readonly cost: number;
-  /** The members, by the numbers that pods and nodes have in kip. Those without an address are left out. */
+  /** The members, as the numbers that pods and nodes have in kip. Does not contain pods and nodes without an address. */
   members: BitSet;
-  /** Whether it has been compared with all pods, and the members are still known. */
+  /** Whether it was compared with all pods, and its members were not reset since. */
   areMembersKnown: boolean;
   addresses: number;
   bytes: number;
   /** As of the last {@link takeChange}. */
   bytesBefore: number;
   /**
-   * By address, how many members have it: two while a pod has ended and another one has its address already. In a group of port numbers,
-   * by the list of numbers, how many members have exactly that list. Undefined for a group of addresses that no cell uses, of which only
-   * the size is known, and until the members are known.
+   * How many members have each address. It is two while a pod has ended and another one already has its address. In a group of port
+   * numbers: how many members have each list of numbers. Undefined until the members are known, and for a group of addresses that no
+   * cell uses, because only the size of such a group is kept.
    */
   counts: Map<string, number> | undefined;
-  /** Addresses that were added or removed since the last {@link takeChange}, and whether each was in the group then. */
+  /** Addresses that were added or removed since the last {@link takeChange}. The value says whether the address was in the group then. */
   readonly touched: Map<string, boolean>;
   /** The port numbers that have rules, as of the last {@link rank}. */
   chosen: RankedNumbers;
   /** Whether `chosen` is up to date. */
   isRanked: boolean;
-  /** Whether the set of chosen numbers has changed since the last {@link takeChange}, even if it has changed back: rules may have been made meanwhile. */
+  /** Whether the set of chosen numbers has changed since the last {@link takeChange}. Also true if it changed back, because rules may have been made in between. */
   wasChanged: boolean;
-  /** The same for their order. */
+  /** Whether the order of the chosen numbers has changed since then. */
   isReranked: boolean;
   /** How many rules need its addresses. */
   uses: number;
@@ -72,24 +72,24 @@ export interface Group {
   holds: number;
   /** Namespaces whose policies name it. */
   readonly owners: Owners;
-  /** The position in {@link PodScope} up to which it knows changes of pods; undefined until it has been compared with all pods. */
+  /** The position in the log of {@link PodScope} up to which changes are included. Undefined until it was compared with all pods. */
   seen: number | undefined;
-  /** The {@link AddressGroups.fill} in which it was last up to date; 0 for never. */
+  /** The value of {@link AddressGroups.fills} when it was last up to date. 0 if it never was. */
   filledIn: number;
 }
 
 /** What one pod or node contributes to a group. */
 export interface Share {
-  /** Its addresses; in a group of port numbers, one text with all its numbers. */
+  /** Its addresses. In a group of port numbers: one text with all its numbers. */
   readonly values: readonly string[];
   readonly addresses: number;
   readonly bytes: number;
 }
 
-/** Ranking this many port numbers takes as long as comparing a group with one pod. */
+/** How many port numbers can be ranked in the time of one comparison of a group with a pod. */
 const numbersPerPod = 32;
 
-/** What a pod or node contributes that is not in the group. */
+/** The contribution of a pod or node that is not in the group. */
 export const noShare: Share = { values: [], addresses: 0, bytes: 0 };
 
 /** A group without members. */
@@ -102,7 +102,7 @@ export function newGroup(selector: GroupSelector): Group {
     addresses: 0,
     bytes: 0,
     bytesBefore: 0,
-    // The cost of a policy depends on them, so they are counted whether or not a cell uses the group.
+    // The cost of a policy depends on the port numbers, so they are counted even if no cell uses the group.
     counts: selector.numbersOf ? new Map() : undefined,
     touched: new Map(),
     chosen: noRankedNumbers,
@@ -117,19 +117,19 @@ export function newGroup(selector: GroupSelector): Group {
   };
 }
 
-/** Forgets the members of a group: it has to be compared with all pods again. */
+/** Removes all members of a group, which must then be compared with all pods again. */
 export function resetMembers(group: Group): void {
   group.members = new BitSet();
   group.areMembersKnown = false;
   group.seen = undefined;
 }
 
-/** Whether a group has to be compared with all pods. */
+/** Whether a group must be compared with all pods. */
 export function needsRefill({ seen }: Group): boolean {
   return seen === undefined;
 }
 
-/** Replaces the members of a group by those of another one with the same selector, and notes the difference as a change. */
+/** Replaces the members of a group by those of another group with the same selector, and records the difference as a change. */
 export function takeMembers(group: Group, other: Group): void {
   const before = group.counts;
   for (const address of before?.keys() ?? [])
@@ -144,12 +144,12 @@ export function takeMembers(group: Group, other: Group): void {
   group.isRanked = group.selector.numbersOf === undefined;
 }
 
-/** Whether the addresses or port numbers of a group are kept, not only its size. */
+/** Whether the addresses or port numbers of a group are stored, and not only its size. */
 export function storesValues({ uses, selector }: Group): boolean {
   return uses > 0 || selector.numbersOf !== undefined;
 }
 
-/** What has changed of a group since the last call. */
+/** The change of a group since the last call. */
 export function takeChange(group: Group): GroupChange {
   const add: string[] = [];
   const remove: string[] = [];
@@ -168,7 +168,7 @@ export function takeChange(group: Group): GroupChange {
   return { add, remove, isChanged, isReranked, bytes };
 }
 
-/** What a pod contributes to a group that it is in. */
+/** The contribution of a pod to a group that it is in. */
 export function shareOfPod({ selector: { numbersOf } }: Group, pod: PodFacts): Share {
   const plain = shareOfAddresses(pod.addresses);
   if (!numbersOf || pod.addresses.length === 0) return plain;
@@ -178,7 +178,7 @@ export function shareOfPod({ selector: { numbersOf } }: Group, pod: PodFacts): S
   return { values: [text], addresses: count * plain.addresses, bytes: count * plain.bytes };
 }
 
-/** What a node contributes to a group that it is in. */
+/** The contribution of a pod or node with these addresses. */
 export function shareOfAddresses(addresses: readonly string[]): Share {
   const bytes = addresses.reduce((sum, address) => sum + address.length + '"",'.length, 0);
   return { values: addresses, addresses: addresses.length, bytes };
@@ -192,10 +192,10 @@ export function areSame(a: Share, b: Share): boolean {
 }
 
 /**
- * Finds which port numbers of a group have rules, in steps.
+ * Chooses the port numbers of a group that have rules, in steps.
  *
- * @param done how much of the current step is used up already, in comparisons with a pod
- * @returns how much of the last step is used up, in the same unit
+ * @param done the work already done in the current step, in comparisons with a pod
+ * @returns the work done in the last step, in the same unit
  */
 export function* rank(group: Group, done: number): Generator<undefined, number> {
   if (group.isRanked) return done;
@@ -218,7 +218,7 @@ export function* rank(group: Group, done: number): Generator<undefined, number> 
   return work + weights.size / numbersPerPod;
 }
 
-/** Counts one member more, or one less, for an address or a list of port numbers. */
+/** Adds 1 or -1 to the number of members that have an address or a list of port numbers. */
 export function count(group: Group, address: string, change: 1 | -1): void {
   const { counts } = group;
   if (!counts) return;
@@ -228,7 +228,7 @@ export function count(group: Group, address: string, change: 1 | -1): void {
   else counts.delete(address);
 }
 
-/** Remembers whether an address was in the group at the last {@link takeChange}; only the first call for an address counts. */
+/** Records whether an address was in the group at the last {@link takeChange}. Only the first call for each address has an effect. */
 function noteTouched({ touched, selector }: Group, address: string, wasIn: boolean): void {
   if (!selector.numbersOf && !touched.has(address)) touched.set(address, wasIn);
 }

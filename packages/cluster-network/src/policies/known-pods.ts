@@ -1,31 +1,34 @@
 import type { PodFacts } from "./pod-facts.ts";
 import { PodScope } from "./pod-scope.ts";
 
-/** A pod as it was between two changes. It is kept until no group counts it any longer, as a group must subtract exactly what it has added. */
+/** The state of a pod between two changes. Kept until no group counts it, because a group must subtract exactly what it has added. */
 interface PodState {
   readonly pod: PodFacts;
-  /** How much work a comparison with it is: 1, and 1 more for each 64 labels and ports. */
+  /** The work of a comparison with it: 1, plus 1 for each 64 labels and ports. */
   readonly cost: number;
-  /** The pod is gone, or in another state. */
+  /** Whether the pod was deleted or has a newer state. */
   isOutdated: boolean;
-  /** How many scopes still have its number: that of its namespace, and that of all pods. */
+  /** How many scopes still contain its number. At first 2: the scope of its namespace, and that of all pods. */
   scopes: number;
 }
 
-/** All pods. Each state of a pod has a small number, so that a group can keep its members in a {@link BitSet}. Also notes which groups have changes to catch up with. */
+/**
+ * All pods. Each state of a pod has a small number, so that a group can store its members in a {@link BitSet}. Also records the changes
+ * that groups have not processed yet.
+ */
 export class KnownPods {
   /** Numbers of the current states, by UID. */
   readonly #numbers = new Map<string, number>();
   readonly #states: (PodState | undefined)[] = [];
   readonly #freeNumbers: number[] = [];
-  /** Pods of each namespace and, by `undefined`, all pods. A group whose selector is of one namespace is not compared with others' pods. */
+  /** The pods of each namespace. The key `undefined` is for all pods. A group for one namespace is only compared with pods of that namespace. */
   readonly #scopes = new Map<string | undefined, PodScope>();
   /** Scopes with changes since {@link KnownPods.takeChanged}. */
   readonly #changed = new Set<PodScope>();
-  /** Scopes with earlier changes, which groups may have yet to look at. */
+  /** Scopes with earlier changes, which some groups may not have processed yet. */
   readonly #changedEarlier = new Set<PodScope>();
 
-  /** A pod as it is now. */
+  /** The current state of a pod. */
   pod(uid: string): PodFacts | undefined {
     const number = this.#numbers.get(uid);
     return number === undefined ? undefined : this.#states[number]?.pod;
@@ -36,16 +39,16 @@ export class KnownPods {
     return this.#numbers.keys();
   }
 
-  /** The state that has a number. */
+  /** The state with this number. */
   state(number: number): Readonly<PodState> | undefined {
     return this.#states[number];
   }
 
-  /** Takes a pod; undefined if it is gone. */
+  /** Sets a pod. Undefined if it was deleted. */
   set(uid: string, pod: PodFacts | undefined): void {
     const before = this.#numbers.get(uid);
     this.#numbers.delete(uid);
-    // The new state is added before the old one is removed: an address that both have is never missing in between.
+    // Add the new state before removing the old one, so that an address of both is never missing in between.
     if (pod) this.#numbers.set(uid, this.#begin(pod));
     const state = before === undefined ? undefined : this.#states[before];
     if (before === undefined || !state) return;
@@ -53,7 +56,7 @@ export class KnownPods {
     this.#note(before, state);
   }
 
-  /** Notes that the labels of a namespace have changed: groups look at its pods again. */
+  /** Call this when the labels of a namespace have changed. Groups are then compared with its pods again. */
   noteNamespace(name: string): void {
     for (const number of this.#scopes.get(name)?.numbers ?? []) {
       const state = this.#states[number];
@@ -73,7 +76,7 @@ export class KnownPods {
     return this.#changed.size > 0;
   }
 
-  /** The same for one scope. */
+  /** Whether one scope has changes since {@link KnownPods.takeChanged}. */
   isChangedIn(namespace: string | undefined): boolean {
     const scope = this.#scopes.get(namespace);
     return scope !== undefined && this.#changed.has(scope);
@@ -90,13 +93,13 @@ export class KnownPods {
     return changed;
   }
 
-  /** Forgets changes that all groups have caught up with. */
+  /** Removes changes that all groups have processed. */
   trim(): void {
     for (const scope of this.#changedEarlier) this.#trim(scope);
     this.#changedEarlier.clear();
   }
 
-  /** Forgets the changes of a scope without groups, and the scope if it has no pods either. */
+  /** Removes the changes of a scope without groups. Also removes the scope if it has no pods. */
   release(namespace: string | undefined): void {
     const scope = this.#scopes.get(namespace);
     if (!scope || scope.groups.size > 0) return;

@@ -3,7 +3,7 @@ import type { TierPolicy } from "./tier-policy.ts";
 
 const known = new WeakMap<NetworkPolicy | TierPolicy, readonly string[]>();
 
-/** Names of ports in rules for what reaches a pod: they mean the pod's own ports. */
+/** Names of ports in ingress rules. They refer to ports of the selected pod itself. */
 export function portsNamedBy(policies: readonly (NetworkPolicy | TierPolicy)[]): readonly string[] {
   const names = new Set<string>();
   for (const policy of policies) {

@@ -3,28 +3,28 @@ import type { GroupSelector, PortName } from "./group-selector.ts";
 import type { GroupNames } from "./pod-policy.ts";
 import { fairShare, maxNumbersOfList, type PortNumbers } from "./port-numbers.ts";
 
-/** A named port of the pods that a selector chooses. */
+/** A named port of the pods that a selector matches. */
 export interface PodsPort {
   readonly selector: GroupSelector;
   readonly port: PortName;
 }
 
-/** Rules of egress for named ports, which may be another number in each pod that is reached. */
+/** Egress rules for named ports. The number of such a port may differ for each destination pod. */
 export interface NamedRules<Rule> {
   readonly ports: readonly PodsPort[];
   /** Makes the rules, given the numbers of each port. */
   readonly of: (numbersOf: (port: PodsPort) => PortNumbers) => readonly Rule[];
 }
 
-/** A rule, or rules for named ports, and the policy that has them. */
+/** A rule, or rules for named ports, with the name of their policy. */
 export interface RuleDraft<Rule> {
   readonly title: string;
   readonly rule: Rule | NamedRules<Rule>;
 }
 
 /**
- * The rules of one list of a pod, with numbers in place of named ports. If there are too many numbers together, {@link fairShare} decides
- * how many each port may have: however many numbers other pods have, the direction is not closed, and ports with few numbers keep them.
+ * One list of rules of a pod, with numbers in place of named ports. If there are too many numbers in total, {@link fairShare} decides how
+ * many each port gets. So users who create pods with many numbers cannot close the direction, and ports with few numbers keep all of them.
  */
 export function withNumbers<Rule extends object>(
   drafts: readonly RuleDraft<Rule>[],
@@ -33,7 +33,7 @@ export function withNumbers<Rule extends object>(
   const ports = drafts.flatMap(({ rule }) => (isNamed(rule) ? rule.ports : []));
   const known = new Map(ports.map((each) => [each, groups.portNumbers(each.selector, each.port)]));
   const counts = [...known.values()].flatMap(({ numbers }) => numbers.length || []);
-  // Each named port may need one more rule, which closes the numbers that have none.
+  // Each named port may need another rule, which closes the numbers without a rule.
   const others = drafts.filter(({ rule }) => !isNamed(rule)).length + counts.length;
   const most = fairShare(counts, Math.min(maxNumbersOfList, limits.rules - others));
   const numbersOf = (each: PodsPort): PortNumbers => {

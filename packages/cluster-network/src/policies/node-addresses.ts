@@ -3,15 +3,15 @@ import { canonicalAddress } from "@kip/network-view";
 import type { AddressGroups, NodeFacts } from "./address-groups.ts";
 import { nodeFacts } from "./node-facts.ts";
 
-/** A pod's host, by the node that it counts for. */
+/** The host of a pod, and the node that it belongs to. */
 interface HostPod {
   readonly node: string;
   readonly addresses: readonly string[];
 }
 
 /**
- * Addresses of nodes, for policies that select nodes: the nodes' own, and those of the hosts of their pods. On a virtual node, each host is
- * a machine of its own, where host ports and NodePorts answer, and whose address a pod with `hostNetwork` has.
+ * Addresses of nodes, for policies that select nodes: those of the nodes themselves, and those of their pods' hosts. On a virtual node, each
+ * pod has a separate machine as its host. Host ports and NodePorts listen there, and a pod with `hostNetwork` has its address.
  */
 export class NodeAddresses {
   readonly #groups: AddressGroups;
@@ -20,18 +20,18 @@ export class NodeAddresses {
   readonly #pods = new Map<string, HostPod>();
   /** UIDs of pods by their node. */
   readonly #podsOf = new Map<string, Set<string>>();
-  /** UIDs of pods whose hosts have other addresses than the node. Pods on ordinary nodes are not among them. */
+  /** UIDs of pods whose hosts have other addresses than the node. Pods on ordinary nodes are not included. */
   readonly #shown = new Set<string>();
 
   constructor(groups: AddressGroups) {
     this.#groups = groups;
   }
 
-  /** Takes a node; undefined if it is gone. */
+  /** Sets a node. Undefined if it was deleted. */
   setNode(name: string, node: Node | undefined): void {
     const before = this.#nodes.get(name);
     const facts = node && nodeFacts(node);
-    // The status of a node is written often.
+    // The status of a node changes often.
     if (JSON.stringify(before) === JSON.stringify(facts)) return;
     if (facts) this.#nodes.set(name, facts);
     else this.#nodes.delete(name);
@@ -39,7 +39,7 @@ export class NodeAddresses {
     for (const uid of this.#podsOf.get(name) ?? []) this.#show(uid);
   }
 
-  /** Takes a pod, of whatever network; undefined if it is gone. @returns whether anything has changed */
+  /** Sets a pod, with or without `hostNetwork`. Undefined if it was deleted. @returns whether anything has changed */
   setPod(uid: string, pod: Pod | undefined): boolean {
     const before = this.#pods.get(uid);
     const next = pod && readHostPod(pod);
@@ -53,19 +53,19 @@ export class NodeAddresses {
     return true;
   }
 
-  /** Forgets all pods: they are no longer watched. */
+  /** Removes all pods. Call this when they are no longer watched. */
   forgetPods(): void {
     this.#pods.clear();
     this.#podsOf.clear();
     for (const uid of this.#shown) this.#show(uid);
   }
 
-  /** Forgets all nodes: they are no longer watched. */
+  /** Removes all nodes. Call this when they are no longer watched. */
   forgetNodes(): void {
     for (const name of this.#nodes.keys()) this.setNode(name, undefined);
   }
 
-  /** Adds the host of a pod to groups, as one more node with the labels of the pod's node. */
+  /** Adds the host of a pod to the groups, as a node with the labels of the pod's node. */
   #show(uid: string): void {
     const pod = this.#pods.get(uid);
     const node = pod && this.#nodes.get(pod.node);
@@ -73,7 +73,7 @@ export class NodeAddresses {
     const facts = node && addresses.length > 0 ? { labels: node.labels, addresses } : undefined;
     if (!this.#shown.delete(uid) && !facts) return;
     if (facts) this.#shown.add(uid);
-    // No node has such a name.
+    // Names of nodes have no slash.
     this.#groups.setNode(`pod/${uid}`, facts);
   }
 }

@@ -2,7 +2,7 @@ import type { Node } from "@kip/k8s-types";
 import { canonicalAddress } from "@kip/network-view";
 import type { NodeFacts } from "./address-groups.ts";
 
-/** Reads a node. */
+/** Reads labels and addresses of a node. */
 export function nodeFacts({ metadata, status }: Node): NodeFacts {
   const addresses = (status?.addresses ?? []).flatMap(
     ({ address }) => canonicalAddress(address) ?? [],

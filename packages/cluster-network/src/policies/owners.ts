@@ -1,19 +1,19 @@
 import { hash, randomBytes } from "node:crypto";
 
-/** Makes keys unpredictable: users could otherwise choose namespaces whose keys add up to the key of others. */
+/** Makes keys unpredictable. Otherwise users could find two sets of namespaces with the same key. */
 const secret = randomBytes(32).toString("hex");
 
-/** The namespaces whose policies name a group, and how many times each; "" stands for policies of administrators. */
+/** The namespaces whose policies name a group, with a count for each. "" is for policies of administrators. */
 export class Owners {
   readonly #counts = new Map<string, number>();
   #key = 0n;
 
-  /** A hash of the owners, whatever their counts and order. */
+  /** A hash of the set of owners. Does not depend on their counts and order. */
   get key(): bigint {
     return this.#key;
   }
 
-  /** How many there are. */
+  /** Number of owners. */
   get size(): number {
     return this.#counts.size;
   }
@@ -23,7 +23,7 @@ export class Owners {
     return this.#counts.keys();
   }
 
-  /** Notes that policies of a namespace name the group, or no longer do. */
+  /** Counts a policy of a namespace that names the group (1), or that no longer does (-1). */
   note(namespace: string, change: 1 | -1): void {
     const before = this.#counts.get(namespace) ?? 0;
     const after = Math.max(0, before + change);

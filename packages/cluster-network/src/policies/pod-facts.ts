@@ -3,12 +3,12 @@ import { canonicalAddress, type Protocol } from "@kip/network-view";
 import { protocolOf } from "../services/service-view-of.ts";
 import type { Labels } from "@kip/k8s-client";
 
-/** What policies need to know of a pod. */
+/** The properties of a pod that policies use. */
 export interface PodFacts {
   readonly namespace: string;
   readonly name: string;
   readonly labels: Labels;
-  /** Empty if policies do not reach it: it has the network of its host, has no address yet, or has ended. */
+  /** Empty if policies do not apply to the pod: it has its host's network, has no address yet, or has ended. */
   readonly addresses: readonly string[];
   readonly ports: readonly NamedPort[];
 }
@@ -20,7 +20,7 @@ export interface NamedPort {
   readonly port: number;
 }
 
-/** Reads a pod. */
+/** Reads these properties from a pod. */
 export function podFacts({ metadata, spec, status }: Pod): PodFacts {
   const isOutside =
     spec.hostNetwork === true || status?.phase === "Succeeded" || status?.phase === "Failed";

@@ -20,14 +20,14 @@ import type { TierPolicy } from "./tier-policy.ts";
 import { tierRules, type TierRules } from "./tier-rules.ts";
 import { writtenCidr } from "../written-address.ts";
 
-/** What rules need to know of groups of addresses. */
+/** The queries on groups of addresses that rules need. */
 export interface GroupNames {
-  /** Name of the group of pods that a selector chooses. */
+  /** Name of the group of pods that a selector matches. */
   name(selector: GroupSelector): string;
   /**
    * Numbers that pods of a group have for a named port.
    *
-   * @param most how many of them, if not all can have rules; the most common first
+   * @param most the maximum number of results, if not all can have rules. The most common numbers come first
    */
   portNumbers(selector: GroupSelector, port: PortName, most?: number): PortNumbers;
 }
@@ -36,9 +36,9 @@ export interface GroupNames {
 export interface RuleOrigins {
   /** Names of the policies that restrict the direction. */
   readonly restricting: readonly string[];
-  /** Names of those without rules, as the policies of the namespace choose too many addresses. See {@link PolicyBudget}. */
+  /** Names of policies without rules, because the policies of the namespace match too many addresses. See {@link PolicyBudget}. */
   readonly refused: readonly string[];
-  /** Whether the policies are over the limits of a pod: then none has rules. */
+  /** Whether the policies exceed the limits of a pod. Then none of them has rules. */
   readonly isOverLimits: boolean;
   /** For each rule of the view, the name of its policy. */
   readonly ofRules: readonly string[];
@@ -47,7 +47,7 @@ export interface RuleOrigins {
   readonly baseline: readonly string[];
 }
 
-/** A policy of one pod, with the policies that it is made of. */
+/** The combined policy of one pod, and the policies that it comes from. */
 export interface PodPolicy {
   readonly view: PolicyView;
   readonly ingress: RuleOrigins;
@@ -55,12 +55,12 @@ export interface PodPolicy {
 }
 
 /**
- * What may reach a pod, and what it may reach. If NetworkPolicies restrict a direction, what any of them allows passes; if none does,
- * everything passes. The tiers of administrators come before that and after it.
+ * Computes what may reach a pod, and what the pod may reach. If NetworkPolicies restrict a direction, only what any of them allows passes.
+ * If none does, everything passes. The administrators' tiers are evaluated before (admin) and after (baseline).
  *
  * @param policies NetworkPolicies that select the pod
  * @param tiers policies of administrators that select the pod
- * @param hasTooManyLabels see {@link PolicyChoice}: directions that a policy with a long selector restricts are closed
+ * @param hasTooManyLabels see {@link PolicyChoice}. If so, directions that are restricted by a policy with a long selector are closed
  * @param isRefused whether a NetworkPolicy has no rules, see {@link PolicyBudget}
  */
 export function podPolicy(
@@ -120,21 +120,21 @@ export function podPolicy(
 
 type Direction = "Ingress" | "Egress";
 
-/** What decides whether the NetworkPolicies of a pod are within its limits. */
+/** A pod and the NetworkPolicies that select it. */
 interface Selected {
   readonly pod: PodFacts;
   readonly policies: readonly NetworkPolicy[];
   readonly hasTooManyLabels: boolean;
 }
 
-/** The NetworkPolicies of a pod that its rules are made from: not those that only restrict directions which are over the limits of a pod. */
+/** The NetworkPolicies that a pod's rules are made from. Without policies that only restrict directions that exceed the limits of a pod. */
 export function policiesWithRules(selected: Selected): readonly NetworkPolicy[] {
   const within = (["Ingress", "Egress"] as const).filter((each) => !isOverLimits(selected, each));
   if (within.length === 2) return selected.policies;
   return selected.policies.filter((policy) => within.some((each) => restricts(policy, each)));
 }
 
-/** Whether a direction of a pod is closed, as its NetworkPolicies are too large together. */
+/** Whether a direction of a pod is closed because its NetworkPolicies are too large in total. */
 function isOverLimits(
   { pod, policies, hasTooManyLabels }: Selected,
   direction: Direction,
@@ -232,7 +232,7 @@ function egressRules(
     const names = selectors.map((selector) => groups.name(selector));
     const plain =
       ports.length === 0 || known.length > 0 ? [rule({ isAll, names, blocks, ports: known })] : [];
-    // A named port may be another number in each pod. Blocks have no named ports, so without `to` it means every pod.
+    // The number of a named port may differ for each pod. IP blocks have no named ports. So without `to` it means every pod.
     const everyPod = { namespaceSelector: {}, podSelector: {} };
     const named = ports.filter((port) => typeof port.port === "string");
     return [
@@ -254,7 +254,7 @@ function namedRules(
   const named = { selector, port: { name, protocol } };
   return {
     ports: [named],
-    // If there are too many numbers, those without a rule are not allowed.
+    // If there are too many numbers, those without a rule stay blocked.
     of: (numbersOf) =>
       numbersOf(named).numbers.map((number) => ({
         groups: [groups.name({ ...selector, port: { name, protocol, number } })],
@@ -263,7 +263,7 @@ function namedRules(
   };
 }
 
-/** Pods and blocks that the peers of a rule mean. */
+/** The pods and IP blocks of a rule's peers. */
 function peersOf(
   peers: readonly NetworkPolicyPeer[],
   namespace: string,
@@ -272,7 +272,7 @@ function peersOf(
   return { selectors: selectorsOfPeers(peers, namespace), blocks };
 }
 
-/** Pods that the peers of a rule mean. Blocks, of which there may be many, are not read. */
+/** The pods of a rule's peers. Does not read the IP blocks, because there may be many. */
 export function selectorsOfPeers(
   peers: readonly NetworkPolicyPeer[],
   namespace: string,
@@ -285,7 +285,7 @@ export function selectorsOfPeers(
 
 type IpBlock = NonNullable<NetworkPolicyPeer["ipBlock"]>;
 
-/** Caches {@link readBlock}: a policy may have thousands of blocks, and is read for each set of policies that it is in. */
+/** Caches {@link readBlock}. A policy may have thousands of IP blocks, and is read once for each combination of policies it is part of. */
 const knownBlocks = new WeakMap<IpBlock, readonly PolicyBlock[]>();
 
 function blockOf(block: IpBlock): readonly PolicyBlock[] {
@@ -294,7 +294,7 @@ function blockOf(block: IpBlock): readonly PolicyBlock[] {
   return known;
 }
 
-/** Empty if any part is invalid: without one of its exceptions, a block would allow more than the policy says. */
+/** Empty if any part is invalid, because a block without one of its exceptions would allow too much. */
 function readBlock({ cidr: text, except: exceptTexts = [] }: IpBlock): readonly PolicyBlock[] {
   const cidr = writtenCidr(text);
   const except = exceptTexts.map(writtenCidr);
@@ -317,12 +317,12 @@ function rule(options: {
   });
 }
 
-/** In the view of a policy an absent list means no restriction. */
+/** In a policy view, an absent list means no restriction. */
 function unlessEmpty<T>(list: readonly T[]): readonly T[] | undefined {
   return list.length > 0 ? list : undefined;
 }
 
-/** A port that is not named; undefined for one that is. */
+/** A port with a number. Undefined for a named port. */
 function numbered({ port, endPort, protocol: text }: NetworkPolicyPort): PolicyPort | undefined {
   const protocol = protocolOf(text);
   if (typeof port === "string") return undefined;
@@ -331,7 +331,7 @@ function numbered({ port, endPort, protocol: text }: NetworkPolicyPort): PolicyP
   return isRange ? { protocol, port, endPort } : { protocol, port };
 }
 
-/** The named ones among ports of a rule, each once. */
+/** The named ports of a rule, without duplicates. */
 function namedOf(ports: readonly NetworkPolicyPort[]): readonly PortName[] {
   const found = new Map<string, PortName>();
   for (const { port: name, protocol } of ports) {
@@ -342,7 +342,7 @@ function namedOf(ports: readonly NetworkPolicyPort[]): readonly PortName[] {
   return [...found.values()];
 }
 
-/** The numbers that the named ports of a rule have in a pod. If there are too many, the others are not allowed. */
+/** The numbers of a rule's named ports in a pod. If there are too many, the rest stays blocked. */
 function ownPorts(pod: PodFacts, ports: readonly NetworkPolicyPort[]): readonly PolicyPort[] {
   return namedOf(ports).flatMap((port) =>
     ownNumbers(pod, port)

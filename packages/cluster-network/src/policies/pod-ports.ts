@@ -4,15 +4,15 @@ import { maxNumbers } from "./port-numbers.ts";
 
 /** The numbers that one pod has for the name of a port. */
 export interface OwnNumbers {
-  /** The smallest ones in ascending order, at most {@link maxNumbers} + 1. A pod that has so many has too many. */
+  /** The smallest numbers in ascending order, at most {@link maxNumbers} + 1. A pod with that many has too many. */
   readonly numbers: readonly number[];
-  /** The same, with a comma between each two. */
+  /** The same numbers, separated by commas. */
   readonly text: string;
 }
 
 const none: OwnNumbers = { numbers: [], text: "" };
 
-/** A cache: groups and rules ask many times for the numbers of each pod. */
+/** A cache, because groups and rules need the numbers of each pod many times. */
 const known = new WeakMap<readonly NamedPort[], ReadonlyMap<string, OwnNumbers>>();
 
 /** The numbers that a pod has for the name of a port. */
@@ -23,7 +23,7 @@ export function ownNumbers({ ports }: Pick<PodFacts, "ports">, port: PortName): 
   return ofPod.get(keyOf(port)) ?? none;
 }
 
-/** The same text for the same name and protocol. */
+/** A key for the name and protocol of a port. */
 export function keyOf({ name, protocol }: PortName): string {
   return `${protocol} ${name}`;
 }

@@ -1,21 +1,21 @@
 import { resetMembers, type Group } from "./group.ts";
 
-/** So many changes are kept for a group that is behind, however few pods there are. */
+/** Minimum number of changes that are kept for a slow group, even if there are few pods. */
 const maxBehind = 64;
 
-/** The pods of one namespace, or all pods, by their numbers; the groups that choose among them; and a log of changes for these groups. */
+/** The pods of one namespace or of the cluster, as numbers. Also the groups that select from them, and a log of changes for these groups. */
 export class PodScope {
   readonly groups = new Map<string, Group>();
-  /** Includes those of states that are over, until no group counts them. */
+  /** Includes numbers of outdated states, until no group counts them. */
   readonly numbers = new Set<number>();
-  /** The log: numbers of pods, in the order of their changes. The bitwise complement of a number says that its state is over. */
+  /** The log: numbers of pods, in the order of their changes. The bitwise complement of a number means that its state became outdated. */
   #changes: number[] = [];
-  /** The position of the first entry that is kept. Positions are never used again. */
+  /** The position of the first entry in the log. Positions are never reused. */
   #first = 0;
-  /** How many of `numbers` are of states that are over. */
+  /** How many of `numbers` are of outdated states. */
   #outdatedCount = 0;
 
-  /** The position after the last entry: a group whose `seen` is the same is up to date. */
+  /** The position after the last entry. A group whose `seen` has this value is up to date. */
   get end(): number {
     return this.#first + this.#changes.length;
   }
@@ -26,7 +26,7 @@ export class PodScope {
     return change !== undefined && change < 0 ? ~change : change;
   }
 
-  /** Adds a change to the log. A number that is over is not noted again. */
+  /** Adds a change to the log. No more changes follow for a number once it is outdated. */
   note(number: number, isOutdated: boolean): void {
     this.#changes.push(isOutdated ? ~number : number);
     if (isOutdated) this.#outdatedCount++;
@@ -38,10 +38,10 @@ export class PodScope {
   }
 
   /**
-   * Forgets changes that all groups have seen. A group that is behind by more than twice as many changes as there are pods begins again
-   * with all pods instead. Otherwise the log, and all states that pods have had, would grow for as long as one group is slow.
+   * Removes changes that all groups have seen. If a group lags by more than about twice as many changes as there are pods, it is reset and
+   * compared with all pods instead. Otherwise one slow group would let the log and the outdated states grow without limit.
    *
-   * @returns numbers of states that are over and that no group counts any longer
+   * @returns numbers of outdated states that no group counts any longer
    */
   trim(): readonly number[] {
     if (this.#changes.length === 0) return [];

@@ -6,27 +6,27 @@ import { selectorsOf } from "./policy-selectors.ts";
 import { fairShare, maxNumbersOfList } from "./port-numbers.ts";
 
 /**
- * How much the selectors of the NetworkPolicies of one namespace may choose: 250,000 addresses. Each address counts once for each
- * selector, and a selector itself as 50, or as 10 for each of its labels, expressions and values if that is more. Kip needs about 260 bytes
- * for an address. The bytes are limited because a cell may get all of them in one change, with what administrators' policies choose.
+ * How many addresses the selectors of one namespace's NetworkPolicies may match: 250,000. Each address counts once for each selector. A
+ * selector itself counts as 50 addresses, or as 10 for each of its labels, expressions and values if that is more. Kip needs about 260 bytes
+ * of memory for an address. The bytes are limited because a cell may get all of them in one change, with those for administrators' policies.
  */
 export const maxPoliciesCost: Cost = { elements: 250_000, bytes: 8 * 1024 * 1024 };
 
 /** The cost of a selector itself, in addresses. */
 const perSelector = 50;
 
-/** The same for each of its labels, expressions and values: each pod that changes is compared with all of them. */
+/** The cost of each of its labels, expressions and values, in addresses. Each changed pod is compared with all of them. */
 const perTerm = 10;
 
-/** {@link PolicyBudget.charge} returns after so many groups that are not filled, as naming one takes about 10 µs. The caller repeats it when they are. */
+/** Number of unfilled groups after which {@link PolicyBudget.charge} returns, because naming one takes about 10 µs. The caller repeats the call when they are filled. */
 const maxUnfilled = 512;
 
-/** NetworkPolicies that there is no room for. */
+/** NetworkPolicies that exceed the budget of their namespace. */
 export interface PolicyRefusal {
   readonly namespace: string;
-  /** How many of the namespace have no rules now. */
+  /** How many policies of the namespace have no rules now. */
   readonly count: number;
-  /** One that has lost its rules, or got none. */
+  /** A policy that has lost its rules, or got none. */
   readonly example: NetworkPolicy;
 }
 
@@ -34,34 +34,34 @@ export interface PolicyRefusal {
 interface Charge {
   readonly policy: NetworkPolicy;
   readonly key: string;
-  /** Names of its groups; undefined until they are counted, which they are not while its selectors alone have no room. */
+  /** Names of its groups. Undefined until they are counted, and while its selectors alone exceed the budget. */
   groups: string[] | undefined;
   isWeighed: boolean;
   uses: number;
 }
 
 /**
- * Decides which NetworkPolicies have rules, if those of their namespace choose more addresses than one namespace may. From the oldest to
- * the youngest, each policy that fits beside the older ones has rules. Only policies that rules of a cell are made from count.
+ * Decides which NetworkPolicies get rules, if those of a namespace match more addresses than allowed. Policies are considered from the oldest
+ * to the youngest. A policy gets rules if it fits into the budget beside the older ones. Only policies that a cell's rules are made from count.
  *
- * The groups of a policy are counted before their addresses are kept, and for as long as the policy is used. So it loses its rules when
- * its groups grow too large, and gets them back.
+ * The groups of a policy are counted before their addresses are stored, and for as long as the policy is used. So a policy loses its rules
+ * when its groups grow too large, and gets them back when they shrink.
  */
 export class PolicyBudget {
   readonly #groups: AddressGroups;
-  /** Counts selectors alone. The groups of a policy that has no room here are not made at all. */
+  /** Counts selectors alone. If a policy does not fit here, its groups are not created at all. */
   readonly #selectors: NamespaceBudget;
   readonly #addresses: NamespaceBudget;
   readonly #charges = new Map<NetworkPolicy, Charge>();
   /** The newest state of each policy, by namespace and name. */
   readonly #newest = new Map<string, Charge>();
   readonly #byGroup = new Map<string, Set<Charge>>();
-  /** Policies whose groups have changed, so that one pod that is in all groups of a policy has it weighed once. */
+  /** Policies whose groups have changed. A set, so that a pod in several groups of a policy causes only one calculation. */
   readonly #unweighed = new Set<Charge>();
-  /** Policies that have lost their room by their selectors alone, or got it back, since the last {@link PolicyBudget.settle}. */
+  /** Policies that were refused or admitted because of their selectors alone, since the last {@link PolicyBudget.settle}. */
   readonly #refused = new Set<string>();
   readonly #admitted = new Set<string>();
-  /** Is called when policies of a namespace get no room any longer. */
+  /** Called when policies of a namespace start to be refused. */
   onRefused: ((refusal: PolicyRefusal) => void) | undefined;
 
   constructor(groups: AddressGroups, most: Cost = maxPoliciesCost) {
@@ -71,11 +71,11 @@ export class PolicyBudget {
   }
 
   /**
-   * Counts policies from now on, until they are no longer used. Give all of a namespace in one call, as each call decides again which
-   * policies of the namespace have room.
+   * Counts policies from now on, until they are no longer used. Pass all policies of a namespace in one call, because each call decides again
+   * which of them fit.
    *
    * @param isFilled whether a group is filled, so that it can be counted
-   * @returns names of groups that have to be filled first. Then call again: there may be more
+   * @returns names of groups that must be filled first. Call again after that, because there may be more
    * @throws TypeError if a selector cannot be read
    */
   charge(
@@ -100,7 +100,7 @@ export class PolicyBudget {
     return unfilled;
   }
 
-  /** Notes that rules need a charged policy, or no longer do. A policy that nothing needs is forgotten. */
+  /** Counts a use of a charged policy by rules (1), or its end (-1). An unused policy is removed. */
   use(policy: NetworkPolicy, change: 1 | -1): void {
     const charge = this.#charges.get(policy);
     if (!charge) return;
@@ -113,12 +113,12 @@ export class PolicyBudget {
     for (const budget of [this.#selectors, this.#addresses]) budget.set(charge.key, "", undefined);
   }
 
-  /** Notes that a group has changed. */
+  /** Call this when a group has changed. */
   noteChange(group: string): void {
     for (const charge of this.#byGroup.get(group) ?? []) this.#unweighed.add(charge);
   }
 
-  /** Decides again where costs have changed. @returns policies that have lost their rules, or may have rules again */
+  /** Decides again for namespaces whose costs have changed. @returns policies that lose their rules, or may have rules again */
   settle(): ReadonlySet<NetworkPolicy> {
     this.#settleSelectors();
     for (const charge of this.#unweighed) if (charge.isWeighed) this.#weigh(charge);
@@ -132,7 +132,7 @@ export class PolicyBudget {
     return new Set([...refusedNow, ...admittedNow]);
   }
 
-  /** Whether there was no room for a policy at the last {@link PolicyBudget.settle}. */
+  /** Whether a policy was refused at the last {@link PolicyBudget.settle}. */
   isRefused({ metadata: { namespace, name } }: NetworkPolicy): boolean {
     const key = `${namespace}/${name}`;
     return this.#selectors.isRefused(key) || this.#addresses.isRefused(key);
@@ -217,7 +217,7 @@ export class PolicyBudget {
       cost.elements += addresses + perSelector;
       cost.bytes += bytes;
     }
-    // Each number of a named port that has rules has a group of its own.
+    // Each number of a named port with rules has a separate group.
     const most = fairShare(counts, maxNumbersOfList);
     for (const count of counts) cost.elements += perSelector * Math.min(count, most);
     this.#addresses.set(charge.key, createdAt(charge.policy), cost);

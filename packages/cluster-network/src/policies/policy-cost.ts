@@ -7,8 +7,8 @@ import type {
 } from "@kip/k8s-types/network";
 
 /**
- * Limits of the policies of one direction of a pod. Any user may write policies, kip computes those of all cells in one thread, and compares
- * each selector with each pod of the cluster. A direction that is over a limit is closed, and its rules are not made.
+ * Limits for the policies of one direction of a pod. Any user may write policies. Kip computes those of all cells in one thread, and compares
+ * each selector with each pod of the cluster. A direction that exceeds a limit is closed, and its rules are not computed.
  */
 const most = {
   /** Rules, with their peers, exceptions and ports. */
@@ -17,17 +17,17 @@ const most = {
   selectors: 512,
   /** Labels, expressions and values of those selectors. */
   terms: 4096,
-  /** Selectors of egress rules, once for each named port: each has a group of numbers, and one of addresses for each number. */
+  /** Selectors of egress rules, counted once for each named port. Each has a group of numbers, and a group of addresses for each number. */
   namedPorts: 64,
 } as const;
 
-/** A policy whose `podSelector` has more terms than this has a long one. When it changes, all pods of its namespace are looked at. */
+/** A `podSelector` with more terms than this is long. When its policy changes, all pods of the namespace are checked. */
 export const maxShortSubjectTerms = 64;
 
-/** A pod with more than {@link maxShortSubjectTerms} labels is compared with so many terms of long selectors at most, which takes about 4 ms. */
+/** Maximum number of terms of long selectors that a pod with more than {@link maxShortSubjectTerms} labels is compared with. This takes about 4 ms. */
 const maxComparedTerms = 65_536;
 
-/** Which pods a policy is for. */
+/** The pods that a policy applies to. */
 interface Subject {
   readonly selector: LabelSelector;
   readonly terms: number;
@@ -37,8 +37,8 @@ const everyPod: LabelSelector = {};
 const subjects = new WeakMap<NetworkPolicy, Subject>();
 
 /**
- * Which pods of its namespace a policy is for. It is compared with each of them, so a selector with more labels, expressions and values
- * than the limit counts as one for all pods, and {@link isAffordable} is false for the policy.
+ * The selector of the pods that a policy applies to, in its namespace. It is compared with each of them. So a selector with more labels,
+ * expressions and values than the limit is replaced by one for all pods, and {@link isAffordable} is false for the policy.
  */
 export function subjectOf(policy: NetworkPolicy): LabelSelector {
   return measuredSubjectOf(policy).selector;
@@ -54,14 +54,14 @@ function measuredSubjectOf(policy: NetworkPolicy): Subject {
   return subject;
 }
 
-/** Whether the selector that says which pods a policy is for is a long one. */
+/** Whether the `podSelector` of a policy is long. */
 export function hasLongSubject(policy: NetworkPolicy): boolean {
   return measuredSubjectOf(policy).terms > maxShortSubjectTerms;
 }
 
 /**
  * Whether a pod can be compared with the long selectors of all policies of its namespace in one step. A pod with few labels always can.
- * The answer depends on nothing but its labels and those policies.
+ * The result depends only on its labels and those policies.
  */
 export function isComparable(labels: Labels, policies: readonly NetworkPolicy[]): boolean {
   const long = policies.filter(hasLongSubject);
@@ -75,7 +75,7 @@ type Direction = "Ingress" | "Egress";
 
 type Cost = Readonly<Record<keyof typeof most, number>>;
 
-/** Caches costs: a policy is counted once, not for each of its pods. */
+/** Caches costs, so that a policy is counted once, and not for each of its pods. */
 const known: Readonly<Record<Direction, WeakMap<NetworkPolicy, Cost>>> = {
   Ingress: new WeakMap(),
   Egress: new WeakMap(),
@@ -113,7 +113,7 @@ function costOf(policy: NetworkPolicy, direction: Direction): Cost {
   return cost;
 }
 
-/** Labels, expressions and values of a selector. */
+/** Number of labels, expressions and values of a selector. */
 export function termsOf({ matchLabels = {}, matchExpressions = [] }: LabelSelector = {}): number {
   const values = matchExpressions.reduce(
     (sum, expression) => sum + (expression.values?.length ?? 0),

@@ -18,52 +18,52 @@ export interface PolicyChoice {
   readonly pod: PodFacts;
   readonly policies: readonly NetworkPolicy[];
   readonly tiers: readonly TierPolicy[];
-  /** The pod has too many labels to be compared with long selectors: all policies that have such a one count as its own. */
+  /** Whether the pod has too many labels to be compared with long selectors. If so, all policies with a long selector apply to it. */
   readonly hasTooManyLabels: boolean;
-  /** The same for pods that have the same rules, as long as no group of port numbers changes. */
+  /** Equal for pods that have the same rules, as long as no group of port numbers changes. */
   readonly key: string;
 }
 
-/** Whose policies a change concerns. */
+/** The pods that a change of a policy affects. */
 export interface PolicyChange {
   /** Pods that a changed policy selects, or selected before. */
   readonly subjects: readonly GroupSelector[];
-  /** It is the first policy, or was the last one. Then it also concerns pods that are not known yet. */
+  /** Whether it is the first policy, or was the last one. Then it also affects pods that are not known yet. */
   readonly isFirstOrLast: boolean;
 }
 
 /** Policies of administrators for the pods of one namespace. */
 interface NamespaceTiers {
   readonly policies: readonly TierPolicy[];
-  /** Those that are not for every pod of the namespace. */
+  /** The policies that do not apply to every pod of the namespace. */
   readonly selective: ReadonlySet<TierPolicy>;
-  /** Names of the pods' own ports that any of them has. */
+  /** Names of ports in their ingress rules, which refer to the pods' own ports. */
   readonly portNames: readonly string[];
   readonly key: string;
 }
 
-/** Policies as they come, and what they mean for each pod. */
+/** Stores the policies of the cluster, and computes those of each pod. */
 export class PolicyIndex {
   readonly groups = new AddressGroups();
   readonly nodes = new NodeAddresses(this.groups);
-  /** Which NetworkPolicies have no rules, as those of their namespace choose too much. */
+  /** Decides which NetworkPolicies have no rules, because those of their namespace match too many addresses. */
   readonly budget: PolicyBudget;
   readonly #byNamespace = new Map<string, Map<string, NetworkPolicy>>();
   readonly #unread = new UnreadPolicies();
   /** Policies of administrators by kind and name. */
   readonly #tiers = new Map<string, TierPolicy>();
-  /** By the object with the labels of the namespace: a weak key, so that nothing is kept of a namespace that is gone. */
+  /** By the object with the labels of the namespace. Keys are weak, so that entries of deleted namespaces disappear. */
   #tiersOf = new WeakMap<Labels, NamespaceTiers>();
   /** A number for each state of a policy. */
   readonly #numbers = new WeakMap<object, number>();
   #lastNumber = 0;
 
-  /** @param most how much the NetworkPolicies of one namespace may choose */
+  /** @param most the budget for the NetworkPolicies of one namespace */
   constructor(most: Cost = maxPoliciesCost) {
     this.budget = new PolicyBudget(this.groups, most);
   }
 
-  /** Takes a policy. @returns undefined if it is as before */
+  /** Sets or deletes a policy. @returns undefined if nothing has changed */
   setPolicy(policy: NetworkPolicy, isGone = false): PolicyChange | undefined {
     const { namespace, uid } = policy.metadata;
     const policies = this.#byNamespace.get(namespace) ?? new Map<string, NetworkPolicy>();
@@ -87,19 +87,19 @@ export class PolicyIndex {
   }
 
   /**
-   * Takes a slice: policies select the name server of `kip up` by it, see {@link standInOf}.
+   * Sets or deletes an EndpointSlice. Policies select the name server of `kip up` by one, see {@link standInOf}.
    *
-   * @returns whether it has the name of that one
+   * @returns whether the slice has the name of that one
    */
   setSlice(slice: EndpointSlice, isGone = false): boolean {
     const { namespace, name } = slice.metadata;
     const isNamed = `${namespace}/${name}` === standInUid;
-    // A slice of this name may have got another manager: then it does not count either.
+    // A slice of this name may have got another manager. Then standInOf() returns undefined.
     if (isNamed) this.groups.setPod(standInUid, isGone ? undefined : standInOf(slice));
     return isNamed;
   }
 
-  /** Takes a policy of an administrator; undefined if it is gone. @returns undefined if it is as before */
+  /** Sets an administrator's policy. Undefined if it was deleted. @returns undefined if nothing has changed */
   setTierPolicy(title: string, policy: TierPolicy | undefined): PolicyChange | undefined {
     const before = this.#tiers.get(title);
     if (JSON.stringify(before) === JSON.stringify(policy)) return undefined;
@@ -124,7 +124,8 @@ export class PolicyIndex {
   }
 
   /**
-   * Reads some policies of a namespace ahead of {@link PolicyIndex.choiceOf}, which would otherwise read all at once.
+   * Reads some policies of a namespace. Call this until all are read, before {@link PolicyIndex.choiceOf}, which would otherwise read all
+   * of them in one go.
    *
    * @returns whether all are read
    */
@@ -133,8 +134,8 @@ export class PolicyIndex {
   }
 
   /**
-   * The policies of a pod; undefined if the pod is not known, or policies of administrators may choose it by labels of its
-   * namespace, which are not known.
+   * The policies of a pod. Undefined if the pod is not known, or if there are administrators' policies and the labels of the pod's
+   * namespace are not known.
    */
   choiceOf(podUid: string): PolicyChoice | undefined {
     const pod = this.groups.pod(podUid);
@@ -161,17 +162,17 @@ export class PolicyIndex {
   }
 
   /**
-   * What policies mean for a pod. It is complete only if the groups that it names are filled, see {@link AddressGroups.isFilled},
-   * and if its NetworkPolicies were charged.
+   * The combined policy of a pod. It is only complete if the groups that it names are filled, see {@link AddressGroups.isFilled}, and if
+   * its NetworkPolicies were charged.
    *
-   * @param groups is asked for the names of groups
+   * @param groups provides the names of groups
    */
   rulesOf({ pod, ...choice }: PolicyChoice, groups: GroupNames = this.groups): PodPolicy {
     const isRefused = (policy: NetworkPolicy): boolean => this.budget.isRefused(policy);
     return podPolicy(pod, { ...choice, isRefused }, groups);
   }
 
-  /** Counts the NetworkPolicies of pods in the budget, to know which of them have rules. Policies that cannot be read are left out. */
+  /** Counts the NetworkPolicies of pods in the budget, to find out which of them have rules. Ignores policies that cannot be read. */
   charge(podUids: Iterable<string>): void {
     const chosen = new Set<NetworkPolicy>();
     for (const uid of this.#onePerSelection(podUids)) {
@@ -184,7 +185,7 @@ export class PolicyIndex {
     this.budget.settle();
   }
 
-  /** The policy of a pod, without steps; undefined as in {@link PolicyIndex.choiceOf}. */
+  /** The combined policy of a pod, computed in one go. Undefined as in {@link PolicyIndex.choiceOf}. */
   policyOf(podUid: string): PodPolicy | undefined {
     const choice = this.choiceOf(podUid);
     if (!choice) return undefined;
@@ -195,7 +196,7 @@ export class PolicyIndex {
     }
   }
 
-  /** One of all pods that the same NetworkPolicies select. */
+  /** Of pods that the same NetworkPolicies select, only one. */
   #onePerSelection(podUids: Iterable<string>): Iterable<string> {
     const found = new Map<string, string>();
     for (const uid of podUids) {

@@ -8,8 +8,8 @@ import { isAffordable } from "./policy-cost.ts";
 const everyPod: GroupSelector = { namespaceSelector: {}, podSelector: {} };
 
 /**
- * Selectors of all groups that the rules of a policy need, whichever pod they are for, also of groups of port numbers. None of a direction
- * that is over the limits of a pod, as no rules are made of it.
+ * Selectors of all groups that the rules of a policy need for any pod, including groups of port numbers. Without those of a direction that
+ * exceeds the limits of a pod, because it gets no rules.
  */
 export function selectorsOf(policy: NetworkPolicy): readonly GroupSelector[] {
   const { metadata, spec } = policy;

@@ -1,24 +1,24 @@
 /**
- * How many numbers of one named port have rules, for one selector. Each number needs a rule and a group, and any user may write pods that
- * have many.
+ * Maximum number of port numbers with rules, for one named port and one selector. Each number needs a rule and a group, and any user may
+ * create pods with many.
  */
 export const maxNumbers = 256;
 
 /**
- * The same for all named ports together in one list of a pod's rules, as far as other rules leave room in `limits.rules`. The budget of a
- * namespace, where each number counts, has room for two such lists.
+ * Maximum total for all named ports in one list of a pod's rules. It is less if the other rules use up most of `limits.rules`. Each number
+ * counts in the budget of the namespace, which has room for two such lists.
  */
 export const maxNumbersOfList = 2048;
 
 /** The numbers of a named port that have rules. */
 export interface PortNumbers {
-  /** Rising. */
+  /** In ascending order. */
   readonly numbers: readonly number[];
-  /** Whether pods have no others. */
+  /** Whether these are all numbers that pods have. */
   readonly areAll: boolean;
 }
 
-/** The same, ordered by weight. */
+/** The numbers of a named port that have rules, ordered by weight. */
 export interface RankedNumbers {
   /** The heaviest comes first. */
   readonly ranked: readonly number[];
@@ -31,7 +31,7 @@ export const noNumbers: PortNumbers = { numbers: [], areAll: true };
 export const noRankedNumbers: RankedNumbers = { ranked: [], areAll: true };
 
 /**
- * The weight of each number of a pod, when there are more numbers than can have rules. A pod has the same weight in all, so one with very
+ * The weight of each number of a pod, if there are more numbers than can have rules. All pods have the same total weight, so a pod with very
  * many numbers does not displace those of ordinary pods. Weights are integers, so that sums do not depend on the order of pods.
  *
  * @param count how many numbers the pod has, 1 to 65,535
@@ -41,9 +41,9 @@ export function weightOfEach(count: number): number {
 }
 
 /**
- * The heaviest numbers; of several with the same weight, the smaller ones. The result does not depend on the order in which pods came.
+ * The numbers with the largest weights. Smaller numbers win ties. The result does not depend on the order in which pods arrived.
  *
- * @param weights of numbers
+ * @param weights the weight of each number
  */
 export function weightiest(weights: ReadonlyMap<number, number>): RankedNumbers {
   // There may be 65,535 of them, and plain numbers are sorted faster than objects.
@@ -56,13 +56,13 @@ export function weightiest(weights: ReadonlyMap<number, number>): RankedNumbers 
   return { ranked, areAll: weights.size <= maxNumbers };
 }
 
-/** The first ones of ranked numbers. */
+/** The first `most` of ranked numbers. */
 export function firstNumbers({ ranked, areAll }: RankedNumbers, most: number): PortNumbers {
   const numbers = ranked.slice(0, most).sort((a, b) => a - b);
   return { numbers, areAll: areAll && ranked.length <= most };
 }
 
-/** Whether both have the same numbers, in any order: rules made from all of them are the same. */
+/** Whether both have the same numbers, in any order. Then rules for all of the numbers are the same. */
 export function areSameNumbers(a: RankedNumbers, b: RankedNumbers): boolean {
   const numbers = new Set(a.ranked);
   return (
@@ -72,17 +72,17 @@ export function areSameNumbers(a: RankedNumbers, b: RankedNumbers): boolean {
   );
 }
 
-/** Whether both have the same numbers in the same order: rules made from the first ones of them are the same, too. */
+/** Whether both have the same numbers in the same order. Then rules for the first few numbers are also the same. */
 export function areSameRanks(a: RankedNumbers, b: RankedNumbers): boolean {
   return areSameNumbers(a, b) && a.ranked.every((number, i) => number === b.ranked[i]);
 }
 
 /**
- * How many numbers each of several named ports may have, if all together may have only so many (max-min fairness): ports with few numbers
- * keep all, and the others share the rest equally.
+ * The maximum number of port numbers for each named port, if their total is limited (max-min fairness). Ports with few numbers keep all of
+ * them, and the others share the rest equally.
  *
  * @param counts how many numbers each port has
- * @param room how many all may have together
+ * @param room the limit of the total
  */
 export function fairShare(counts: readonly number[], room: number): number {
   let left = Math.max(0, room);

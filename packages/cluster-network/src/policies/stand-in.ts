@@ -3,13 +3,13 @@ import { canonicalAddress } from "@kip/network-view";
 import { protocolOf } from "../services/service-view-of.ts";
 import type { PodFacts } from "./pod-facts.ts";
 
-/** Stands for a UID: of no pod, as it has a slash. */
+/** Used as a UID. No pod has it, because it contains a slash. */
 export const standInUid = "kube-system/kube-dns";
 
 /**
- * The name server of `kip up` is not a pod, but policies must be able to select it as they do in other clusters: in `kube-system`, by the
- * label `k8s-app=kube-dns`. So its EndpointSlice, which kip writes, counts as a pod. Users who may write that slice decide what all names
- * of the cluster mean in any case. Policies do not restrict the name server itself.
+ * The name server of `kip up` is not a pod, but policies must be able to select it as in other clusters: in `kube-system`, by the label
+ * `k8s-app=kube-dns`. So its EndpointSlice, which kip writes, is treated as a pod. This gives no more power to users who may write that
+ * slice: they control the cluster's DNS anyway. Policies do not restrict the name server itself.
  *
  * @returns undefined for every other slice
  */

@@ -3,15 +3,15 @@ import type { EventReference } from "@kip/k8s-client";
 import type { LabelSelector, LabelSelectorRequirement } from "@kip/k8s-types/network";
 import { parseCidr, type PolicyPort, type Protocol, type RuleAction } from "@kip/network-view";
 
-/** A policy of an administrator, whatever kind of object it was. */
+/** An administrator's policy, in a common form for all kinds of such objects. */
 export interface TierPolicy {
-  /** Kind and name, for sentences. */
+  /** Kind and name, for messages. */
   readonly title: string;
   readonly name: string;
   /** The object, for its events. */
   readonly about: EventReference;
   readonly tier: "admin" | "baseline";
-  /** The least comes first. */
+  /** Policies with lower values are evaluated first. */
   readonly priority: number;
   readonly subject: PodChoice;
   readonly ingress: readonly TierPolicyRule[];
@@ -27,17 +27,17 @@ export interface PodChoice {
 /** A rule of a {@link TierPolicy}. */
 export interface TierPolicyRule {
   readonly action: RuleAction;
-  /** Absent if it could not be read: then it is for every peer and port, and denies. */
+  /** Absent if it could not be read. Then the rule denies all peers and ports. */
   readonly match?: RuleMatch | undefined;
 }
 
-/** What a rule is for. */
+/** The traffic that a rule matches. */
 export interface RuleMatch {
   readonly pods: readonly PodChoice[];
   readonly nodes: readonly LabelSelector[];
   /** CIDRs. */
   readonly networks: readonly string[];
-  /** Empty: all. Those with a name are the ports of pods. */
+  /** Empty means all. Named ports refer to ports of pods. */
   readonly ports: readonly TierPort[];
 }
 
@@ -49,7 +49,7 @@ export type TierKind = "AdminNetworkPolicy" | "BaselineAdminNetworkPolicy" | "Cl
 
 const { integer, list, map, object, oneOf, optional, string, unknownValue } = decode;
 
-/** A field that is not known may restrict what the others choose: earlier versions of the API have such ones. */
+/** Rejects unknown fields, because such a field may restrict what the others select. Earlier versions of the API have such fields. */
 const strict = { unknownKeys: "reject" } as const;
 
 const readSelector = object(
@@ -88,13 +88,13 @@ const readClusterPodChoice = object(
   { namespaceSelector: optional(selector), podSelector: selector },
   strict,
 );
-/** From v1alpha2 on, pods without a selector of namespaces are those of all namespaces. */
+/** From v1alpha2 on, a pod selector without a namespace selector is for all namespaces. */
 const clusterPodChoice: Decoder<PodChoice> = (value, path) => {
   const { namespaceSelector = {}, podSelector } = readClusterPodChoice(value, path);
   return { namespaceSelector, podSelector };
 };
 
-/** Reads objects with exactly one field, whose readers are given: another field may be of an API that is not known here. */
+/** Reads objects with exactly one field, which must be one of `readers`. Another field may belong to a newer version of the API. */
 function oneField<T>(readers: Readonly<Record<string, Decoder<T>>>): Decoder<T> {
   return (value, path) => {
     const fields = Object.entries(map(unknownValue)(value, path));
@@ -108,7 +108,7 @@ function oneField<T>(readers: Readonly<Record<string, Decoder<T>>>): Decoder<T> 
 
 type Peer = Partial<Pick<RuleMatch, "pods" | "nodes" | "networks">>;
 
-/** How one generation of the API writes subjects and peers. */
+/** Decoders for subjects and peers in one generation of the API. */
 interface Peers {
   readonly subject: Decoder<PodChoice>;
   readonly ingress: Decoder<Peer>;
@@ -201,7 +201,7 @@ function ofProtocol(name: Protocol): Decoder<TierPort> {
   };
 }
 
-/** A policy as the API server has it: any shape that its CRD lets through. */
+/** A policy as returned by the API server. It has any shape that its CRD permits. */
 export interface TierObject {
   readonly apiVersion?: string;
   readonly metadata: { readonly name: string; readonly uid?: string };
@@ -215,12 +215,12 @@ export interface TierProblem {
 }
 
 /**
- * Reads a policy of an administrator. A rule that cannot be read fails closed, as the API says: one that allows matches nothing,
- * others deny everything. Of a policy whose subject, priority or tier cannot be read, rules that allow match nothing, and others deny
- * what they match. Without a subject it is for every pod, without a priority it comes first, without a tier it is of `Admin`.
+ * Reads an administrator's policy. A rule that cannot be read fails closed, as the API requires: an allow rule matches nothing, and other
+ * rules deny everything. If the subject, priority or tier of a policy cannot be read, its allow rules match nothing, and its other rules deny
+ * what they match. Such a policy then applies to every pod (no subject), comes first (no priority), or is in tier `Admin` (no tier).
  *
- * @param onProblem is given what cannot be read
- * @returns undefined for a baseline policy with another name than `default`, which the API does not know
+ * @param onProblem called for each part that cannot be read
+ * @returns undefined for a baseline policy that is not named `default`. The API permits only that name
  */
 export function readTierPolicy(
   kind: TierKind,
@@ -275,7 +275,7 @@ function isCluster(kind: TierKind): boolean {
   return kind === "ClusterNetworkPolicy";
 }
 
-/** A rule of a policy of which it is not known where it belongs. */
+/** A rule of a policy whose subject, priority or tier cannot be read. */
 function closedRule({ action, match }: TierPolicyRule): readonly TierPolicyRule[] {
   return action === "allow" ? [] : [{ action: "deny", match }];
 }
@@ -313,7 +313,7 @@ function readRules(
 function actionOf(kind: TierKind, value: unknown, isBaseline: boolean): RuleAction | undefined {
   if (value === (isCluster(kind) ? "Accept" : "Allow")) return "allow";
   if (value === "Deny") return "deny";
-  // A BaselineAdminNetworkPolicy has nothing behind it to pass to.
+  // Nothing is evaluated after a BaselineAdminNetworkPolicy, so it has no "Pass".
   return value === "Pass" && (isCluster(kind) || !isBaseline) ? "pass" : undefined;
 }
 

@@ -8,16 +8,16 @@ import { ownNumbers } from "./pod-ports.ts";
 import { maxNumbers, type PortNumbers } from "./port-numbers.ts";
 import type { RuleMatch, TierPolicy, TierPolicyRule, TierPort } from "./tier-policy.ts";
 
-/** The rules of one direction of a tier, and the policy of each. */
+/** The rules of one direction of a tier, and the title of each rule's policy. */
 export interface TierRules {
   readonly rules: readonly TierRule[];
   readonly titles: readonly string[];
 }
 
 /**
- * The rules of policies of one tier for a pod, in their order: by priority, then by name, then as they are written.
+ * The rules of one tier for a pod. Ordered by priority, then by name, then by their order in the policy.
  *
- * @param policies those that select the pod
+ * @param policies the policies of the tier that select the pod
  */
 export function tierRules(
   pod: PodFacts,
@@ -35,7 +35,7 @@ export function tierRules(
   return { rules: found.map(({ rule }) => rule), titles: found.map(({ title }) => title) };
 }
 
-/** A rule of egress with named ports becomes several, see {@link NamedRules}. */
+/** An egress rule with named ports becomes several rules, see {@link NamedRules}. */
 function rulesOf(
   { match, action }: TierPolicyRule,
   pod: PodFacts,
@@ -59,7 +59,7 @@ function rulesOf(
   return [...peers, ...closing, ...(isNamed ? [namedRules(match, names, action, groups)] : [])];
 }
 
-/** The numbers that named ports have in a pod. `closed` is the whole protocol, if a port has more numbers than can have rules. */
+/** The numbers of named ports in a pod. If a port has more numbers than can have rules, `closed` is its whole protocol. */
 function ownPorts(
   pod: PodFacts,
   names: readonly string[],
@@ -101,7 +101,7 @@ function namedRules(
     ports,
     of: (numbersOf) => [
       ...ports.flatMap((each) => rulesOfNumbers(each, numbersOf(each), action, groups)),
-      // Last, as they would also match numbers that have rules.
+      // These come last, because they also match numbers that have rules.
       ...ports.flatMap((each) => closingRules(each, numbersOf(each), action, groups)),
     ],
   };
@@ -121,7 +121,7 @@ function rulesOfNumbers(
   }));
 }
 
-/** If a rule that denies or passes on has no room for all numbers, later rules must not let the others pass: pods that have them are closed. */
+/** If a deny or pass rule does not fit all numbers, later rules must not allow the others. So pods with other numbers are closed. */
 function closingRules(
   { selector, port }: PodsPort,
   { numbers, areAll }: PortNumbers,

@@ -3,7 +3,7 @@ import type { NetworkPolicy } from "@kip/k8s-types/network";
 import { portsNamedBy } from "./named-ports.ts";
 import { isAffordable, subjectOf } from "./policy-cost.ts";
 
-/** Policies that are read in one step, which takes less than 20 ms unless their selectors are long. */
+/** Number of policies that are read in one step. This takes less than 20 ms unless their selectors are long. */
 const maxPerStep = 500;
 
 /**
@@ -39,7 +39,7 @@ export class UnreadPolicies {
   }
 }
 
-/** Fills the caches that comparisons use. */
+/** Fills the caches for later comparisons. */
 function read(policy: NetworkPolicy): void {
   try {
     matchesLabels(subjectOf(policy), {});

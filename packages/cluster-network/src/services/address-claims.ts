@@ -1,19 +1,19 @@
 import type { ServiceView } from "@kip/network-view";
 import { PriorityQueue } from "./priority-queue.ts";
 
-/** What a Service claims: each of its addresses with each of its ports. */
+/** The claims of a Service: each of its addresses in combination with each of its ports. */
 export interface Claims {
   /** Protocol and port, as `TCP/80`. */
   readonly ports: readonly string[];
-  /** By address, the rank of the Service among those that claim it: the lowest rank gets it. */
+  /** For each address, the rank of the Service among those that claim it. The lowest rank gets the address. */
   readonly ranks: ReadonlyMap<string, string>;
 }
 
-/** Other Services whose addresses change by a change of claims. */
+/** Other Services whose addresses change because of a change of claims. */
 export interface Moves {
-  /** They have an address that another Service is to get, and keep it until {@link AddressClaims.release}. */
+  /** Services with an address that another Service should get. They keep it until {@link AddressClaims.release}. */
   readonly losing: ReadonlySet<string>;
-  /** They have got an address. */
+  /** Services that have got an address. */
   readonly got: ReadonlySet<string>;
 }
 
@@ -22,19 +22,19 @@ interface Claimant {
   readonly rank: string;
 }
 
-/** Several Services that claim an address at a port. The one with the lowest rank gets it as soon as the holder has released it. */
+/** An address and port that several Services claim. The one with the lowest rank gets it as soon as the holder has released it. */
 class ContestedAddress {
   readonly claimants = new PriorityQueue();
   holder: string | undefined;
 }
 
-/** Who claims an address at a port. Nearly always that is one Service; it has a smaller object. */
+/** The Services that claim an address and port. Usually there is only one, which has a smaller object. */
 type Contest = Claimant | ContestedAddress;
 
 /**
- * Decides which Service has an address and port that several name. Any user may name any external IP, so a ClusterIP always goes to its own
- * Service, and other addresses to the oldest Service that names them. Two Services never have an address at the same time: the one that
- * loses it keeps it until it is released.
+ * Decides which Service gets an address and port that several Services claim. Any user may claim any external IP. So a ClusterIP always
+ * goes to its own Service, and another address to the oldest Service that claims it. Two Services never have an address at the same time: a
+ * Service that loses an address keeps it until it is released.
  */
 export class AddressClaims {
   readonly #hasRules: (service: string) => boolean;
@@ -42,12 +42,12 @@ export class AddressClaims {
   readonly #contests = new Map<string, Map<string, Contest>>();
   readonly #byService = new Map<string, Claims>();
 
-  /** @param hasRules whether cells may have rules with addresses of a Service; otherwise it loses an address at once, without a release */
+  /** @param hasRules whether cells may have rules with a Service's addresses. If not, it loses an address immediately, without a release */
   constructor(hasRules: (service: string) => boolean) {
     this.#hasRules = hasRules;
   }
 
-  /** How many addresses a Service claims, each once for each port. */
+  /** Number of combinations of an address and a port that a Service claims. */
   countOf(service: string): number {
     const { ports, ranks } = this.#byService.get(service) ?? noClaims;
     return ports.length * ranks.size;
@@ -74,7 +74,7 @@ export class AddressClaims {
     return moves;
   }
 
-  /** Gives the addresses that a Service has lost to those that are to have them. @returns the latter */
+  /** Gives the addresses that a Service has lost to the Services that should get them. @returns these Services */
   release(service: string): ReadonlySet<string> {
     const gained = new Set<string>();
     const { ports, ranks } = this.#byService.get(service) ?? noClaims;
@@ -91,8 +91,8 @@ export class AddressClaims {
   }
 
   /**
-   * The view without what other Services have: without an external address if another one has it at any of the ports, and without a port
-   * if another one has not released a ClusterIP there.
+   * The view without what other Services have. It is without an external address if another Service has the address at any of the ports. It is
+   * without a port if another Service still has a ClusterIP at this port.
    */
   withoutLostAddresses(service: string, view: ServiceView): ServiceView {
     const ports = portsOf(view);
@@ -118,7 +118,7 @@ export class AddressClaims {
     };
   }
 
-  /** Sets or removes the claim of a Service to an address at a port, and notes in `moves` who gets or loses it by that. */
+  /** Sets or removes a Service's claim to an address and port. Adds to `moves` the other Services that gain or lose it. */
   #set(
     where: { readonly address: string; readonly port: string; readonly service: string },
     claimant: Claimant | undefined,
@@ -151,10 +151,10 @@ export class AddressClaims {
 /** The rank of a ClusterIP: lower than that of any external address. */
 const clusterRank = "0";
 
-/** Nothing is asked for. */
+/** The claims of a Service without addresses. */
 export const noClaims: Claims = { ports: [], ranks: new Map() };
 
-/** What a Service asks for by its view. */
+/** The claims that follow from the view of a Service. */
 export function claimsOf(key: string, created: string, view: ServiceView): Claims {
   const external = `1 ${created} ${key}`;
   const ranks = new Map<string, string>();
@@ -176,7 +176,7 @@ function rankOf({ claimants }: ContestedAddress, service: string | undefined): s
   return service === undefined ? undefined : claimants.rankOf(service);
 }
 
-/** The contest after a claim of a Service was set, or removed with undefined; the holder stays the same. Undefined if no claim is left. */
+/** The contest after a Service's claim was set, or removed with undefined. The holder stays the same. Returns undefined if no claim remains. */
 function changed(
   contest: Contest | undefined,
   service: string,

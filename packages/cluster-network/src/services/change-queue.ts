@@ -1,15 +1,15 @@
 import { PriorityQueue } from "./priority-queue.ts";
 import { namespaceOf } from "../budget/namespace-budget.ts";
 
-/** How many changes are taken at once. Each Service counts by its weight, which is 1 for a small one. */
+/** Limits for the changes that one call takes. A Service counts with its weight, which is 1 for a small one. */
 export interface ChangeShare {
-  /** Of one namespace, above 0. The change that goes over it is still taken. */
+  /** Limit for one namespace, above 0. The change that exceeds it is still taken. */
   readonly perNamespace: number;
-  /** Of all namespaces together. Only the change that has waited longest may go over it. */
+  /** Limit for all namespaces together. Only the change that has waited longest may exceed it. */
   readonly total: number;
 }
 
-/** All changes. */
+/** No limits. */
 export const allChanges: ChangeShare = {
   perNamespace: Number.POSITIVE_INFINITY,
   total: Number.POSITIVE_INFINITY,
@@ -18,18 +18,18 @@ export const allChanges: ChangeShare = {
 /** A change that waits. */
 interface Change {
   readonly key: string;
-  /** A running number: the lowest one has waited longest. */
+  /** A sequence number. The change with the lowest one has waited longest. */
   readonly age: number;
 }
 
 /** How the next change of a namespace ranks among those of other namespaces. */
 interface First {
   readonly age: number;
-  /** What has been taken of the namespace by the current `take()`, by weight, with this change. */
+  /** Total weight that the current `take()` has taken from the namespace, including this change. */
   readonly end: number;
 }
 
-/** Changes of one namespace, the oldest first. Those before `start`, and some after it, no longer wait. */
+/** Changes of one namespace, the oldest first. Those before index `start`, and some after it, no longer wait. */
 interface Line {
   changes: Change[];
   start: number;
@@ -37,14 +37,14 @@ interface Line {
 }
 
 /**
- * Services that have changed, each once however often it has changed. Within a namespace the oldest change comes first. Namespaces have equal
- * shares, so small changes of one do not wait for large or many ones of another. The change that has waited longest of all is always taken,
- * so every change is taken at some time.
+ * A fair queue of changed Services. A Service is in it only once, even if it changes several times. Within a namespace the oldest change
+ * comes first. Namespaces have equal shares, so small changes of one namespace do not wait for large or many changes of another. The change
+ * that has waited longest of all is always taken, so every change is taken in the end.
  *
- * The time that `take()` needs depends on what has been added since the last call and on what is taken, not on how many changes wait.
+ * The duration of `take()` depends on what was added since the last call and on what it takes. It does not depend on the queue's length.
  */
 export class ChangeQueue {
-  /** Changes that count nothing. */
+  /** Changes that do not count towards the limits. */
   readonly #free = new Set<string>();
   /** Ages of all other changes. */
   readonly #ages = new Map<string, number>();
@@ -64,9 +64,9 @@ export class ChangeQueue {
   }
 
   /**
-   * Notes that a Service has changed, and that it may have another weight.
+   * Adds a changed Service. Its weight may also have changed.
    *
-   * @param isFree whether the next `take()` takes it in any case, without counting it
+   * @param isFree whether the next `take()` takes it in any case, without counting it towards the limits
    */
   add(key: string, isFree = false): void {
     if (isFree) {
@@ -86,10 +86,10 @@ export class ChangeQueue {
   }
 
   /**
-   * Takes changes out.
+   * Removes and returns changes.
    *
-   * @param share how many at most
-   * @param weightOf the weight of a Service that is not free: above 0, and the same until it is added again
+   * @param share the limits
+   * @param weightOf returns the weight of a Service that is not free. It is above 0, and constant until the Service is added again
    */
   take(share: ChangeShare, weightOf: (key: string) => number): readonly string[] {
     this.#weigh(weightOf);

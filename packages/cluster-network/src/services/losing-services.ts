@@ -2,12 +2,12 @@ import { namespaceOf } from "../budget/namespace-budget.ts";
 import { ChangeQueue, type ChangeShare } from "./change-queue.ts";
 
 /**
- * Services that are to lose addresses to others. They wait in the queue as changes of the namespaces that get the addresses, so a namespace
- * that takes very many holds up only itself.
+ * Services that will lose addresses to others. They wait in the queue as changes of the namespaces that gain the addresses. So a namespace
+ * that gains very many addresses only delays itself.
  */
 export class LosingServices {
   readonly #queue = new ChangeQueue();
-  /** Entries of the queue by the losing Service. An entry is the namespace that gets the address, a slash, and the name of the loser. */
+  /** Entries of the queue for each losing Service. An entry is the namespace that gains the address, a slash, and the losing Service. */
   readonly #entries = new Map<string, Set<string>>();
 
   get size(): number {
@@ -18,20 +18,20 @@ export class LosingServices {
     return this.#entries.has(key);
   }
 
-  /** Notes that a Service loses an address to another one. */
+  /** Adds a Service that loses an address to another one. */
   add(key: string, to: string): void {
     const entry = `${namespaceOf(to)}/${key}`;
     this.#entries.set(key, (this.#entries.get(key) ?? new Set()).add(entry));
     this.#queue.add(entry);
   }
 
-  /** Notes that it has lost all that it was to lose. */
+  /** Removes a Service that has lost its addresses. */
   delete(key: string): void {
     for (const entry of this.#entries.get(key) ?? []) this.#queue.delete(entry);
     this.#entries.delete(key);
   }
 
-  /** Takes some out; see {@link ChangeQueue.take}. */
+  /** Removes and returns some Services, see {@link ChangeQueue.take}. */
   take(share: ChangeShare, weightOf: (key: string) => number): ReadonlySet<string> {
     const entries = this.#queue.take(share, (entry) => weightOf(serviceOf(entry)));
     const keys = new Set(entries.map(serviceOf));

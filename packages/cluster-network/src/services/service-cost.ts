@@ -8,23 +8,23 @@ import {
 import type { Cost } from "../budget/namespace-budget.ts";
 
 /**
- * How much the Services of one namespace may take. Any user may write Services, and all go to all cells. 10,000 Services of one port with
- * 10 endpoints of each family take 220,000 elements and 6 MB.
+ * The budget for the Services of one namespace. Any user may create Services, and every cell gets all of them. 10,000 Services with one port
+ * and 10 endpoints of each family take 220,000 elements and 6 MB.
  */
 export const maxServicesCost: Cost = { elements: 250_000, bytes: 16 * 1024 * 1024 };
 
 /**
- * With session affinity, a list of endpoints has a chain of four rules and three maps of its own. To write the rules again, nft takes
- * 1.1 s of processor time for 1,280 of them, and 5.9 s for 3,066: it grows with the square of all.
+ * The cost of a list of endpoints with session affinity, which has its own chain of four rules and three maps. To write all rules again, nft
+ * takes 1.1 s of CPU time for 1,280 such lists, and 5.9 s for 3,066. So the time grows with the square of their number.
  */
 const affinityChain = 8 * limits.chainElements;
 
-/** With session affinity, an endpoint has an element in two of these maps. */
+/** With session affinity, each endpoint has an element in two of these maps. */
 const affinityElements = 2;
 
 /**
- * What one Service takes, with addresses that it loses to others. Cells have one element for each address and port, and for each ClusterIP one
- * for each endpoint. Several external addresses share a chain.
+ * The cost of one Service, including addresses that it loses to others. Cells have one element for each address and port. For each ClusterIP
+ * and port they also have one for each endpoint. Several external addresses share a chain.
  */
 export function costOf(key: string, view: ServiceView): Cost {
   let elements = 0;
@@ -32,7 +32,7 @@ export function costOf(key: string, view: ServiceView): Cost {
   return { elements, bytes: lineLength(key, view) };
 }
 
-/** The view with empty lists of endpoints, which is small. */
+/** A copy of the view with empty lists of endpoints, which is small. */
 export function withoutEndpoints(view: ServiceView): ServiceView {
   const ports = view.ports.map((port) => ({
     ...port,
@@ -48,7 +48,7 @@ export function endpointLists(port: ServicePortView): readonly (readonly string[
   return [port.endpoints, port.localEndpoints ?? [], port.servingEndpoints ?? []];
 }
 
-/** The length of the line, without making it: it may have two megabytes. */
+/** Computes the length of the encoded line without encoding it, because it may have two megabytes. */
 function lineLength(key: string, view: ServiceView): number {
   let bytes = encodeLine({ kind: "service", key, view: withoutEndpoints(view) }).length;
   for (const list of view.ports.flatMap(endpointLists)) {
@@ -79,7 +79,7 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
     const hasChain = isShared || hasNodePort || (isOutside && isExternalLocal);
     const chain = hasAffinity ? affinityElementsOf(lists) : hasChain ? chainElementsOf(lists) : 0;
     const inside = cluster * behind(isInternalLocal ? local : anywhere);
-    // Cells keep them to know which connections may go on.
+    // Cells store these endpoints to know which connections may continue.
     const serving = count(port.servingEndpoints);
     return inside + external * (isLookedUp ? behind(anywhere) : 1) + chain + serving;
   };
@@ -89,28 +89,29 @@ function elementsOf(view: ServiceView, isWanted: (text: string) => boolean): num
   return view.ports.reduce((sum, port) => sum + ofPort(port), firewall);
 }
 
-/** The lists of endpoints that a port may be led to. */
+/** The numbers of endpoints that a port may route to. */
 interface EndpointLists {
   /** How many there are in the cluster. */
   readonly anywhere: number;
   /** How many of them are on the node. */
   readonly local: number;
   readonly hasClusterIp: boolean;
-  /** Whether the port is reached by other addresses than the Service's own. */
+  /** Whether the port can be reached at other addresses than the ClusterIPs. */
   readonly isOutside: boolean;
   readonly isExternalLocal: boolean;
   readonly isInternalLocal: boolean;
 }
 
-/** Elements that the chains of a port count as. */
+/** The cost of a port's chains, in elements. */
 function chainElementsOf({ anywhere, isExternalLocal }: EndpointLists): number {
   const chains = anywhere === 0 ? 0 : isExternalLocal ? 2 : 1;
   return chains * limits.chainElements + anywhere;
 }
 
 /**
- * The same with session affinity: each list that cluster IPs, other addresses and NodePorts lead to has a chain and maps of its own. With
- * `externalTrafficPolicy: Local`, clients from elsewhere are led to the cell's own pod, by one rule in a chain.
+ * The cost of a port's chains and maps with session affinity, in elements. Each list of endpoints that ClusterIPs, other addresses and
+ * NodePorts route to has its own chain and maps. With `externalTrafficPolicy: Local`, one more chain routes external clients to the cell's
+ * own pod.
  */
 function affinityElementsOf(of: EndpointLists): number {
   const { anywhere, local, hasClusterIp, isOutside, isExternalLocal, isInternalLocal } = of;

@@ -12,51 +12,51 @@ import { maxEndpointsRead, type ViewNode } from "./usable-endpoints.ts";
 /** Label of an EndpointSlice that names its Service. */
 export const serviceNameLabel = "kubernetes.io/service-name";
 
-/** So many endpoints, each counted once for each port, take as long to compute as a small Service. The largest Service takes as long as 145 of those. */
+/** Number of endpoints, counted for each port, that take as long to compute as a small Service (weight 1). The largest Service has a weight of 145. */
 const endpointsPerUnit = 250;
 
 /** The weight of a Service with {@link maxEndpointsRead} endpoints. */
 const maxWeight = maxEndpointsRead / endpointsPerUnit;
 
-/** The same for external addresses, each counted once for each port: each is looked up among those of other Services. */
+/** Number of external addresses, counted for each port, with a weight of 1. Each must be looked up among those of other Services. */
 const claimsPerUnit = 64;
 
-/** The same for source ranges, of which a Service may have thousands. */
+/** Number of source ranges with a weight of 1. A Service may have thousands. */
 const rangesPerUnit = 32;
 
-/** The same for addresses that a Service without rules gives back. */
+/** Number of addresses with a weight of 1 that a Service without rules releases. */
 const releasesPerUnit = 256;
 
 /** Options of {@link ServiceIndex}. */
 export interface ServiceIndexOptions {
-  /** Is given a Service whose view cannot be made, and why: it is left out. @default it is left out silently */
+  /** Called for a Service whose view cannot be computed. The Service is left out. @default it is left out silently */
   readonly onFailure?: ((key: string, error: unknown) => void) | undefined;
-  /** Is called when Services of a namespace get no room any longer. @default they are left out silently */
+  /** Called when Services of a namespace start to be refused. @default they are left out silently */
   readonly onRefused?: ((refusal: Refusal) => void) | undefined;
-  /** How much the Services of one namespace may take. @default maxServicesCost */
+  /** The budget for the Services of one namespace. @default maxServicesCost */
   readonly most?: Cost | undefined;
 }
 
-/** Services that there is no room for. */
+/** Services that exceed the budget of their namespace. */
 export interface Refusal {
   readonly namespace: string;
-  /** How many of the namespace have no rules now. */
+  /** How many Services of the namespace have no rules now. */
   readonly count: number;
-  /** The name of one that has lost its rules, or got none. */
+  /** The name of a Service that has lost its rules, or got none. */
   readonly example: string;
 }
 
 /** A changed Service. */
 interface ServiceChange {
-  /** Its view with all addresses that it claims; undefined if it has no rules. */
+  /** Its view with all addresses that it claims. Undefined if it has no rules. */
   readonly view: ServiceView | undefined;
   /** The number of the change, see {@link ChangeOrigins}. */
   readonly number: number;
 }
 
-/** Services and slices as they come, and the views of those that have changed. */
+/** Stores Services and EndpointSlices, and computes the views of Services that have changed. */
 export class ServiceIndex {
-  /** Which Services have no rules, as those of their namespace take too much. */
+  /** Decides which Services have no rules, because those of their namespace are too large. */
   readonly budget: NamespaceBudget;
   #node: ViewNode;
   readonly #options: ServiceIndexOptions;
@@ -69,11 +69,11 @@ export class ServiceIndex {
   readonly #claims = new AddressClaims((key) => this.#publishedViews.has(key));
   readonly #origins = new ChangeOrigins();
   readonly #changed = new ChangeQueue();
-  /** Services without rules any longer, whose addresses are yet to be given back. */
+  /** Services that no longer have rules, and whose addresses are not released yet. */
   readonly #leaving = new ChangeQueue();
-  /** Services that lose addresses to others, and keep them until {@link ServiceIndex.takeChanges} has given them without. */
+  /** Services that lose addresses to others. They keep them until {@link ServiceIndex.takeChanges} has returned their view without these. */
   readonly #losing = new LosingServices();
-  /** The last view of each Service that has external addresses, which it may lose. */
+  /** The last returned view of each Service with external addresses, because it may lose these. */
   readonly #publishedViews = new Map<string, ServiceView>();
 
   constructor(node: ViewNode, options: ServiceIndexOptions = {}) {
@@ -82,27 +82,27 @@ export class ServiceIndex {
     this.budget = new NamespaceBudget(options.most ?? maxServicesCost);
   }
 
-  /** Whether {@link ServiceIndex.takeChanges} would give something. */
+  /** Whether {@link ServiceIndex.takeChanges} has something to return. */
   get isChanged(): boolean {
     return this.changedCount > 0;
   }
 
-  /** How many Services {@link ServiceIndex.takeChanges} has to look at. */
+  /** How many Services {@link ServiceIndex.takeChanges} must process. */
   get changedCount(): number {
     return this.#changed.size + this.#leaving.size + this.#losing.size;
   }
 
-  /** The number of the last change so far, for {@link ServiceIndex.isBehind}. */
+  /** The number of the latest change, for {@link ServiceIndex.isBehind}. */
   get lastChange(): number {
     return this.#origins.last;
   }
 
-  /** Whether {@link ServiceIndex.takeChanges} has yet to give some change up to that number, or a consequence for another Service. */
+  /** Whether {@link ServiceIndex.takeChanges} has not returned all changes up to this number, and their consequences for other Services. */
   isBehind(change: number): boolean {
     return this.#origins.isWaiting(change);
   }
 
-  /** Takes the zone of the node: hints of any Service may mean other endpoints. @returns whether it is another one than before */
+  /** Sets the zone of the node. Any Service with hints may then use other endpoints. @returns whether the zone has changed */
   setZone(zone: string | undefined): boolean {
     if (zone === this.#node.zone) return false;
     this.#node = { ...this.#node, zone };
@@ -110,7 +110,7 @@ export class ServiceIndex {
     return true;
   }
 
-  /** Takes a Service; undefined if it is gone. */
+  /** Sets a Service. Undefined if it was deleted. */
   setService(key: string, service: StoredService | undefined): void {
     const namespace = namespaceOf(key);
     const keys = this.#byNamespace.get(namespace) ?? new Set<string>();
@@ -126,7 +126,7 @@ export class ServiceIndex {
     this.#noteChange(key);
   }
 
-  /** Takes a slice. One without the label of a Service is of none; another label takes it from the Service that it was of. */
+  /** Sets or deletes an EndpointSlice. Its label names its Service. If the label changes, the slice moves to another Service, or to none. */
   setSlice(slice: EndpointSlice, isGone = false): void {
     const { namespace, name, labels } = slice.metadata;
     const label = isGone ? undefined : labels?.[serviceNameLabel];
@@ -149,7 +149,7 @@ export class ServiceIndex {
     this.#noteChange(owner);
   }
 
-  /** A Service as it is now; undefined if there is none, nodes do not lead its packets, or there is no room for its rules. */
+  /** The current view of a Service. Undefined if it does not exist, has no rules on nodes, or is refused by the budget. */
   view(key: string): ServiceView | undefined {
     const view = this.budget.isRefused(key) ? undefined : this.#computeView(key);
     return view && this.#claims.withoutLostAddresses(key, view);
@@ -176,14 +176,14 @@ export class ServiceIndex {
   }
 
   /**
-   * The Services that may have changed since the last call, as they are now.
+   * The current views of Services that may have changed since the last call.
    *
-   * Services that are gone are always among them, as others may have their addresses already, and so are those that no longer have room.
-   * A Service that loses an address to another one is given without the address, and otherwise as it was given last. Only then does the
-   * other one get the address, by a later call: no two Services have one at the same time.
+   * Deleted Services are always returned, because others may already have their addresses. So are Services that no longer fit the budget.
+   * If a Service loses an address to another one, its last view is returned without the address. The other Service gets the address in a
+   * later call. So no two Services have an address at the same time.
    *
-   * @param share how many Services are given at most; each 250 endpoints of a Service count as one more. It holds for changed Services, for
-   * those that lose an address, and for addresses that are given back, each on its own. The rest is left to the next calls
+   * @param share limits the returned Services. Each 250 endpoints of a Service count as one more. The limits apply separately to changed
+   * Services, to Services that lose an address, and to addresses that are released. The next calls return the rest
    */
   takeChanges(share: ChangeShare = allChanges): ReadonlyMap<string, ServiceView | undefined> {
     const wanted = this.#takeChangedServices(share);
@@ -205,7 +205,7 @@ export class ServiceIndex {
     return views;
   }
 
-  /** Notes what a changed Service claims. */
+  /** Records the claims of a changed Service. */
   #claim(key: string, { view, number }: ServiceChange, got: Map<string, number>): void {
     this.#leaving.delete(key);
     const next = this.#origins.causedBy(Math.min(number, this.#origins.take("leaving", key)));
@@ -223,7 +223,7 @@ export class ServiceIndex {
     noteAll(got, moves.got, next);
   }
 
-  /** Gives addresses that Services without rules have claimed to others. */
+  /** Releases the addresses of Services that no longer have rules, so that others get them. */
   #releaseLeaving(share: ChangeShare, got: Map<string, number>): void {
     for (const key of this.#leaving.take(share, (each) => this.#claimsWeight(each))) {
       const next = this.#origins.causedBy(this.#origins.take("leaving", key));
@@ -231,7 +231,7 @@ export class ServiceIndex {
     }
   }
 
-  /** Gives others what a Service has lost to them. */
+  /** Releases the addresses that a Service has lost, so that others get them. */
   #release(key: string, got: Map<string, number>): void {
     this.#losing.delete(key);
     const next = this.#origins.causedBy(this.#origins.take("losing", key));
@@ -249,7 +249,7 @@ export class ServiceIndex {
     else this.#publishedViews.delete(key);
   }
 
-  /** Changed Services, with all that they claim if there is room for them. */
+  /** Changed Services, with all addresses that they claim. Without a view if they do not fit the budget. */
   #takeChangedServices(share: ChangeShare): ReadonlyMap<string, ServiceChange> {
     const numbers = new Map<string, number>();
     for (const key of this.#changed.take(share, (each) => this.#weightOf(each)))
@@ -260,7 +260,7 @@ export class ServiceIndex {
       const view = this.#tryComputeView(key);
       const namespace = namespaceOf(key);
       this.budget.set(key, this.#created(key), view && costOf(key, view));
-      // Beyond the limit of the namespace, views are not kept but made again below: together they would take too much memory.
+      // If the budget is exceeded, the views may take too much memory in total. Then they are computed again below.
       if (!view || !this.budget.isExceeded(namespace)) made.set(key, view);
       noteAll(oldest, [namespace], number);
     }
@@ -290,25 +290,25 @@ export class ServiceIndex {
     return this.#services.get(key)?.metadata.creationTimestamp ?? "";
   }
 
-  /** What has no rules takes no time, and is given in any case. */
+  /** A Service without rules takes no time, so it does not count towards the limits. */
   #noteChange(key: string, number = this.#origins.next()): void {
     const service = this.#services.get(key);
     this.#origins.note("changed", key, number);
     this.#changed.add(key, !service || !isProxied(service));
   }
 
-  /** How long it takes to take all claims of a Service back. Very many may go at once, so few addresses of each are counted, too. */
+  /** The weight of releasing all claims of a Service. Very many Services may go at once, so even few addresses have a weight. */
   #claimsWeight(key: string): number {
     const weight = this.#claims.countOf(key) / releasesPerUnit;
     return weight > 0.25 ? Math.ceil(weight) : Math.max(weight, 1 / releasesPerUnit);
   }
 
-  /** How long a Service that loses something takes. */
+  /** The weight of a Service that loses addresses. */
   #losingWeight(key: string): number {
     return this.#publishedViews.has(key) ? this.#weightOf(key) : this.#claimsWeight(key);
   }
 
-  /** How long a changed Service takes. */
+  /** The weight of a changed Service. */
   #weightOf(key: string): number {
     const service = this.#services.get(key);
     let endpoints = 0;
@@ -318,14 +318,14 @@ export class ServiceIndex {
     const { ports = [], externalIPs = [], loadBalancerSourceRanges = [] } = service?.spec ?? {};
     const external = externalIPs.length + (service?.status?.loadBalancer?.ingress?.length ?? 0);
     const claims = Math.min(external * ports.length, limits.serviceAddressPorts);
-    // Of UDP, those that serve are a list of their own.
+    // For UDP there is a separate list of serving endpoints.
     const lists = ports.some(({ protocol }) => protocol === "UDP") ? 2 : 1;
     const ofEndpoints = Math.min(Math.floor((lists * endpoints) / endpointsPerUnit), maxWeight);
     const ofRanges = Math.floor(loadBalancerSourceRanges.length / rangesPerUnit);
     return 1 + ofEndpoints + Math.floor(claims / claimsPerUnit) + ofRanges;
   }
 
-  /** Any user may write a Service that cannot be read. It must not keep back the changes of others. */
+  /** Any user may create a Service that cannot be read. It must not hold back the changes of others. */
   #tryComputeView(key: string): ServiceView | undefined {
     try {
       return this.#computeView(key);
@@ -342,7 +342,7 @@ export class ServiceIndex {
   }
 }
 
-/** Notes a number for all, or keeps an earlier one. */
+/** Sets a number for all keys. A lower one that is already there stays. */
 function noteAll(numbers: Map<string, number>, keys: Iterable<string>, number: number): void {
   for (const key of keys) numbers.set(key, Math.min(numbers.get(key) ?? number, number));
 }

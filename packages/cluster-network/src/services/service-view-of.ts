@@ -14,21 +14,21 @@ import {
 import { writtenAddress, writtenCidr } from "../written-address.ts";
 import { SliceReader, type SlicePort, type ViewNode } from "./usable-endpoints.ts";
 
-/** Label of Services that are left to another proxy. */
+/** Label of Services that another proxy handles. */
 export const otherProxyLabel = "service.kubernetes.io/service-proxy-name";
 
-/** How many addresses of one kind are read, as a Service has room for 100,000 external IPs. */
+/** How many addresses of one kind are read. A Service may contain 100,000 external IPs. */
 const maxAddressesRead = 4 * limits.addresses;
 
-/** The same for source ranges, of which a Service has room for 130,000. */
+/** How many source ranges are read. A Service may contain 130,000. */
 const maxRangesRead = 4096;
 
-/** For how long a client keeps its endpoint if the Service does not say: three hours, as in the API. */
+/** How long a client keeps its endpoint if the Service does not specify it: three hours, the default of the API. */
 const defaultAffinitySeconds = 10_800;
 
 /**
- * Whether a Service has rules on nodes: not without a ClusterIP, as `ExternalName`, or if it is left to another proxy. As with kube-proxy since
- * 1.36, the label for headless Services counts on EndpointSlices alone.
+ * Whether a Service has rules on nodes. It has none without a ClusterIP, with type `ExternalName`, or if another proxy handles it. As in
+ * kube-proxy since 1.36, the label for headless Services only has an effect on EndpointSlices.
  */
 export function isProxied({ metadata, spec }: StoredService): boolean {
   const ip = spec?.clusterIP ?? "";
@@ -37,10 +37,10 @@ export function isProxied({ metadata, spec }: StoredService): boolean {
   return !isHeadless && spec?.type !== "ExternalName" && !isLabelled;
 }
 
-/** A range of each IP version that no client is in. */
+/** Ranges that contain no client, one for each IP version. */
 const withoutClients = ["0.0.0.0/32", "::/128"].flatMap((text) => parseCidr(text) ?? []);
 
-/** A Service and its endpoints as cells of the node see them. Addresses and endpoints that no rule can be made of are left out. */
+/** A Service and its endpoints from the view of the node's cells. Without addresses and endpoints that cannot be used in rules. */
 export function serviceViewOf(
   service: StoredService,
   slices: Iterable<EndpointSlice>,
@@ -86,7 +86,7 @@ export function serviceViewOf(
       const localEndpoints = hasLocal ? firstOf(usable.local(), most) : undefined;
       const others = (): readonly string[] => {
         const isUsed = new Set([...endpoints, ...(localEndpoints ?? [])]);
-        // No more than the share of a port, with its other endpoints.
+        // Together with its other endpoints, no more than the limit of a port.
         const serving = usable.serving().filter((text) => !isUsed.has(text));
         return firstOf(serving, most - endpoints.length);
       };
@@ -116,13 +116,13 @@ function slicePort({ name = "", protocol }: { name?: string; protocol?: string }
   return { portName: name, protocol: protocolOf(protocol) };
 }
 
-/** How many endpoints one list may have, so that the line of the Service is not longer than cells accept. */
+/** Maximum length of each list of endpoints, so that the encoded Service is not longer than cells accept. */
 function maxEndpoints(lists: number, hasAffinity: boolean): number {
   const total = hasAffinity ? limits.affinityEndpoints : limits.serviceEndpoints;
   return Math.min(limits.endpoints, Math.floor(total / lists));
 }
 
-/** The first endpoints or ranges of a list; if there are too many, half of them of each IP version, as far as it has so many. */
+/** The first `most` endpoints or ranges of a list. If there are more, half of the result is IPv4 and half IPv6, if available. */
 function firstOf(list: readonly string[], most: number): readonly string[] {
   if (list.length <= most) return list;
   const ofFamily = (family: IpFamily) => list.filter((text) => textFamily(text) === family);
@@ -132,7 +132,7 @@ function firstOf(list: readonly string[], most: number): readonly string[] {
   return [...kept, ...v6.slice(0, most - kept.length)];
 }
 
-/** The protocol of a port; what is absent or unknown is TCP, as the API's default. */
+/** The protocol of a port. TCP if it is absent or unknown, like the API's default. */
 export function protocolOf(text: string | undefined): Protocol {
   return text === "UDP" || text === "SCTP" ? text : "TCP";
 }
@@ -147,13 +147,13 @@ function addresses(
 }
 
 /**
- * The ranges of a load balancer's clients. An IP version without any range is open to all clients, so a range that cannot be read is replaced
- * by ones that no client is in. (Kube-proxy skips it, and the API server accepts none.) If there are too many, each version keeps some.
+ * The ranges of a load balancer's clients. An IP version without any range is open to all clients. So a range that cannot be read is replaced
+ * by ranges without clients. (Kube-proxy skips it, and the API server rejects it.) If there are too many, each IP version keeps some.
  */
 function sourceRanges(list: readonly string[] = []): readonly string[] {
   const read = list.slice(0, maxRangesRead);
   const ranges = read.flatMap((text) => writtenCidr(text.trim()) ?? withoutClients);
-  // The ranges that were not read may be the only ones of their version.
+  // The ranges that were not read may be the only ones of their IP version.
   if (list.length > read.length) ranges.push(...withoutClients);
   const kept = ranges.length > limits.addresses ? outermost(ranges) : ranges;
   return firstOf(

@@ -10,20 +10,20 @@ export interface ViewNode {
   readonly zone?: string | undefined;
 }
 
-/** Label of a node that names its zone. As with kube-proxy, no other label counts for hints. */
+/** Label of a node with its zone. As in kube-proxy, no other label is used for hints. */
 export const zoneLabel = "topology.kubernetes.io/zone";
 
 /** Label of EndpointSlices of headless Services, for which nodes have no rules. */
 export const headlessLabel = "service.kubernetes.io/headless";
 
-/** A port of a Service, as slices name it. */
+/** A port of a Service, as identified in EndpointSlices. */
 export interface SlicePort {
   /** Name of the Service's port; empty if it has none. */
   readonly portName: string;
   readonly protocol: Protocol;
 }
 
-/** An endpoint with the conditions that decide; an absent one means what the API says. */
+/** An endpoint with the conditions that matter. Absent conditions have the API's defaults. */
 interface KnownEndpoint {
   readonly address: string;
   readonly isReady: boolean;
@@ -48,16 +48,16 @@ interface Candidate extends KnownEndpoint {
 }
 
 /**
- * How many endpoints of a Service are read, each counted once for each port: twice as many as cells take. Users decide how many slices a
- * Service has.
+ * How many endpoints of a Service are read, counted for each port. This is twice the number that cells accept. Users decide how many
+ * slices a Service has.
  */
 export const maxEndpointsRead = 2 * limits.serviceEndpoints;
 
-/** The endpoints of a Service: its slices are read once for all of its ports. */
+/** Finds the endpoints of a Service. Reads its EndpointSlices once for all ports. */
 export class SliceReader {
   readonly #node: ViewNode;
   readonly #slices: readonly KnownSlice[];
-  /** Slices by port, so that for one port those of other ports are not searched. */
+  /** Slices by port, so that slices of other ports are not searched. */
   readonly #ofPorts = new Map<string, KnownSlice[]>();
 
   /** @param ports all ports of the Service; others of the slices are left out */
@@ -69,7 +69,7 @@ export class SliceReader {
       for (const key of slice.numbers.keys()) this.#ofPorts.get(key)?.push(slice);
   }
 
-  /** How many endpoints on the node are ready, each counted once for all ports, in the IP version that has more. */
+  /** Number of ready endpoints on the node, in the IP version that has more. An endpoint with several ports counts once. */
   localReady(): number {
     const known = this.#slices.flatMap(({ endpoints }) => endpoints);
     const isCounted = ({ isReady, isOnNode }: KnownEndpoint): boolean => isReady && isOnNode;
@@ -91,9 +91,9 @@ export class SliceReader {
 }
 
 /**
- * Which endpoints serve a port, as kube-proxy decides: the ready ones, or, if there is none, those that still serve while
- * they terminate. Hints count only if every ready endpoint has one and the node is in one of them. Each list has address and port
- * as text, sorted, each once.
+ * The endpoints of a port, chosen as in kube-proxy: the ready ones or, if there are none, those that still serve while they terminate.
+ * Hints are only used if every ready endpoint has one and one of them matches the node. Each result is a sorted list of addresses with
+ * ports, as text, without duplicates.
  */
 class UsableEndpoints {
   readonly #candidates: readonly Candidate[];
@@ -104,7 +104,7 @@ class UsableEndpoints {
     this.#node = node;
   }
 
-  /** For traffic policy `Cluster`: hints for zones and nodes are taken into account. */
+  /** Endpoints for traffic policy `Cluster`, which uses hints for zones and nodes. */
   cluster(): readonly string[] {
     return texts(
       this.#families().flatMap((list) =>
@@ -113,7 +113,7 @@ class UsableEndpoints {
     );
   }
 
-  /** For traffic policy `Local`: those on the node. */
+  /** Endpoints for traffic policy `Local`: those on the node. */
   local(): readonly string[] {
     return texts(
       this.#families().flatMap((list) => {
@@ -123,12 +123,12 @@ class UsableEndpoints {
     );
   }
 
-  /** All that serve, ready or not, whatever policies and hints say. */
+  /** All serving endpoints, ready or not, regardless of traffic policies and hints. */
   serving(): readonly string[] {
     return texts(this.#candidates.filter(({ isServing }) => isServing));
   }
 
-  /** The candidates of each IP version, for which kube-proxy decides separately. */
+  /** The candidates of each IP version. Kube-proxy also chooses separately for each. */
   #families(): readonly (readonly Candidate[])[] {
     const isIPv6 = ({ address }: Candidate): boolean => address.includes(":");
     return [
@@ -138,7 +138,7 @@ class UsableEndpoints {
   }
 }
 
-/** Leaves out an endpoint that terminates if a new pod has its address already, as kube-proxy does since 1.36. */
+/** Leaves out a terminating endpoint if a new pod already has its address, like kube-proxy since 1.36. */
 function withoutSucceeded(candidates: readonly Candidate[]): readonly Candidate[] {
   if (!candidates.some(({ isTerminating }) => isTerminating)) return candidates;
   const running = candidates.filter(({ isTerminating }) => !isTerminating);
@@ -174,7 +174,7 @@ function readSlices(
   });
 }
 
-/** Slices with the ports of them that are looked at: the API server takes 20,000 of each, whatever ports the Service has. */
+/** Slices with the ports that are read of each. The API server accepts 20,000 per slice, however many ports the Service has. */
 function withPorts(
   slices: Iterable<EndpointSlice>,
 ): readonly { readonly slice: EndpointSlice; readonly ports: SlicePorts }[] {
@@ -206,7 +206,7 @@ function numbersOf(
   return numbers;
 }
 
-/** The API server takes any number in a slice. */
+/** The API server accepts any number in a slice. */
 function isPort(port: number): boolean {
   return port >= 1 && port <= 65_535;
 }
@@ -235,7 +235,7 @@ function readyOrServing(
   return list.filter(({ isServing, isTerminating }) => isServing && isTerminating);
 }
 
-/** Those for the node, else those for its zone, else all. */
+/** The endpoints with a hint for the node, otherwise those with one for its zone, otherwise all. */
 function hinted(ready: readonly Candidate[], { name, zone }: ViewNode): readonly Candidate[] {
   if (ready.every(({ nodeHints }) => nodeHints.length > 0)) {
     const forNode = ready.filter(({ nodeHints }) => nodeHints.includes(name));

@@ -9,23 +9,23 @@ interface KnownPod {
   readonly namespace: string;
 }
 
-/** Each pod is compared with at most so many subjects of changed policies. If there are more, all pods of the namespace count as affected. */
+/** How many subjects of changed policies a pod is compared with. If there are more, all pods of the namespace count as affected. */
 const maxSubjects = 16;
 
 /**
- * The same for the labels, expressions and values of all these subjects. The limit is that of one short subject, as a long one may also
- * change the policies of pods that it does not select, see {@link isComparable}.
+ * The limit for the labels, expressions and values of all these subjects together. It is that of one short subject, because a long one may
+ * also change the policies of pods that it does not select, see {@link isComparable}.
  */
 const maxTerms = maxShortSubjectTerms;
 
-/** Pods whose policies may be others than before. */
+/** Finds the pods whose policies may have changed. */
 export class AffectedPods {
-  /** Subjects of changed policies by namespace; by `undefined` those of administrators. */
+  /** Subjects of changed policies by namespace. The key `undefined` is for administrators' policies. */
   readonly #subjects = new Map<string | undefined, GroupSelector[]>();
   readonly #namespaces = new Set<string | undefined>();
   readonly #pods = new Set<string>();
 
-  /** Notes a change of a policy; undefined has no effect. @param namespace of a NetworkPolicy */
+  /** Records a change of a policy. Undefined has no effect. @param namespace the namespace of a NetworkPolicy */
   notePolicy(change: PolicyChange | undefined, namespace?: string): void {
     if (!change) return;
     const subjects = this.#subjects.get(namespace) ?? [];
@@ -36,7 +36,7 @@ export class AffectedPods {
     else if (!this.#namespaces.has(namespace)) this.#subjects.set(namespace, subjects);
   }
 
-  /** Notes all pods of a namespace; undefined for all pods. */
+  /** Records all pods of a namespace as affected. Undefined means all namespaces. */
   noteNamespace(namespace: string | undefined): void {
     this.#namespaces.add(namespace);
     this.#subjects.delete(namespace);
@@ -46,7 +46,7 @@ export class AffectedPods {
     this.#pods.add(uid);
   }
 
-  /** Which of the pods are affected by what was noted since the last call. */
+  /** Returns those of the pods that are affected by the changes recorded since the last call. */
   take<T extends KnownPod>(pods: Iterable<T>, groups: AddressGroups): readonly T[] {
     const noted = [this.#subjects, this.#namespaces, this.#pods];
     if (noted.every(({ size }) => size === 0)) return [];
@@ -59,7 +59,7 @@ export class AffectedPods {
     if (this.#namespaces.has(undefined) || this.#namespaces.has(namespace)) return true;
     if (this.#pods.has(podUid)) return true;
     const facts = groups.pod(podUid);
-    if (!facts) return false; // nothing selects it
+    if (!facts) return false; // an unknown pod is selected by nothing
     return [undefined, namespace].some((where) =>
       this.#subjects
         .get(where)

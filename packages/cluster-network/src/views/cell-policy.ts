@@ -2,27 +2,27 @@ import { encodeLine, groupsOf } from "@kip/network-view";
 import type { PolicyLine } from "./fitting-policy.ts";
 import type { GroupLines } from "./group-lines.ts";
 
-/** Where lines of groups come from. */
+/** Provides the lines of groups. */
 export interface GroupSource {
   readonly version: number;
   group(name: string): GroupLines | undefined;
 }
 
-/** The policy that a cell has, and the version that its groups are of. */
+/** The policy that a cell has, and the version of its groups. */
 interface Before {
   readonly policy: CellPolicy | undefined;
   readonly version: number;
 }
 
-/** A key of `#found` for cells without a policy. */
+/** The key in `#found` for cells without a policy. */
 const none = {};
 
-/** The policy of pods with the same rules, as lines. The lines that take a cell from one state to another are made once for all such cells. */
+/** The policy of pods with the same rules, as encoded lines. The lines that change a cell from one state to another are shared by all such cells. */
 export class CellPolicy {
   readonly groups: ReadonlySet<string>;
   /** The line of the policy itself, without groups. */
   readonly line: Buffer;
-  /** Lines for the version `#foundFor`, by the policy and version that cells have. */
+  /** Cached lines for the version `#foundFor`, by the policy and version that cells have. */
   #found = new WeakMap<object, Map<number, readonly Buffer[]>>();
   #foundFor = 0;
 
@@ -31,7 +31,7 @@ export class CellPolicy {
     this.line = Buffer.from(line);
   }
 
-  /** Lines for a cell that has this policy, with groups of an earlier version. */
+  /** Lines for a cell that has this policy and groups of an earlier version. */
   since(version: number, source: GroupSource): readonly Buffer[] {
     return this.#cached({ policy: this, version }, source, () =>
       [...this.groups].flatMap((name) => nonEmpty(source.group(name)?.since(version))),
@@ -41,8 +41,8 @@ export class CellPolicy {
   /**
    * Lines for a cell that has another policy, or none.
    *
-   * @param before what the cell has
-   * @param staleGroups groups that the cell has, and that may lack changes of that version or earlier ones: they are sent whole
+   * @param before the policy and version that the cell has
+   * @param staleGroups groups of the cell that may lack changes of that version or earlier ones. They are sent completely
    */
   linesReplacing(
     before: Before,
@@ -77,7 +77,7 @@ export class CellPolicy {
     source: GroupSource,
     find: () => readonly Buffer[],
   ): readonly Buffer[] {
-    // A new map for each version: otherwise each policy would keep those that it has replaced, with their lines.
+    // Use a new map for each version. Otherwise each policy would keep the policies that it has replaced, with their lines.
     if (source.version !== this.#foundFor) this.#found = new WeakMap();
     this.#foundFor = source.version;
     const known = this.#found.get(policy ?? none) ?? new Map<number, readonly Buffer[]>();

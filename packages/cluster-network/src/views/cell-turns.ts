@@ -3,44 +3,44 @@ import type { AddressGroups } from "../policies/address-groups.ts";
 import { FairQueue } from "./fair-queue.ts";
 import type { RulesDraft } from "./rules-drafts.ts";
 
-/** The length of a block of work, milliseconds. After it, other work of kip's process has its turn. */
+/** The duration of a block of work, milliseconds. After it, kip's process does other work. */
 export const blockMs = 10;
 
-/** How many cells are sent a change in one block at most: each change has to be encrypted, too. */
+/** Maximum number of cells that get a change in one block, because each change must also be encrypted. */
 export const cellsOfBlock = 64;
 
 /** A cell that may wait for its policy. */
 export interface TurnCell {
   readonly namespace: string;
-  /** Undefined until the cell has been sent something. */
+  /** Undefined until something was sent to the cell. */
   readonly view: object | undefined;
-  /** The rules that it has. */
+  /** The current rules of the cell. */
   readonly rules: object | undefined;
-  /** The rules that it waits for, as some groups are not filled. */
+  /** The rules that the cell waits for, because some groups are not filled. */
   readonly draft: RulesDraft | undefined;
 }
 
-/** What {@link CellTurns} needs. */
+/** Options of {@link CellTurns}. */
 export interface CellTurnsOptions<T> {
   readonly clock: Clock;
   readonly groups: Pick<AddressGroups, "isSettled" | "fill">;
   readonly isFilled: (draft: RulesDraft) => boolean;
-  /** Is called when groups have been filled: what has changed of them is published before cells get rules that name them. */
+  /** Called when groups were filled. Publishes their changes before cells get rules that name them. */
   readonly publish: () => void;
-  /** Finds the policy of a cell whose turn it is, and takes the cell from the turns, or has it wait for groups. */
+  /** Computes the policy of the next cell. Then removes the cell from the queue, or lets it wait for groups. */
   readonly serve: (cell: T) => void;
 }
 
-/** Cells that get nothing before their policy is computed, and which of them is next. */
+/** The queue of cells whose policy must be computed. Until then nothing is sent to them. */
 export class CellTurns<T extends TurnCell> {
   readonly #options: CellTurnsOptions<T>;
   readonly #waiting = new FairQueue<T>(({ rules }) => rules);
-  /** Cells that have been sent nothing yet. They have every other turn, not all of them, as a cell may connect as often as it likes. */
+  /** Cells to which nothing was sent yet. They get every second turn, but not all turns, because a cell may reconnect as often as it likes. */
   readonly #new = new FairQueue<T>();
   #wasNew = false;
-  /** Cells whose groups are not filled. They have no turn until these are. */
+  /** Cells with unfilled groups. They get no turn until the groups are filled. */
   readonly #unfilled = new Set<T>();
-  /** How much less time groups have had than cells while both had work, milliseconds: one cell may take longer than a block. */
+  /** How much less time was spent on groups than on cells while both had work, milliseconds. One cell may take longer than a block. */
   #groupDeficitMs = 0;
 
   constructor(options: CellTurnsOptions<T>) {
@@ -55,13 +55,13 @@ export class CellTurns<T extends TurnCell> {
     return this.#new.has(cell) || this.#waiting.has(cell) || this.#unfilled.has(cell);
   }
 
-  /** Has a cell wait for its turn. */
+  /** Adds a cell to the queue. */
   add(cell: T): void {
     this.#unfilled.delete(cell);
     (cell.view ? this.#waiting : this.#new).add(cell);
   }
 
-  /** Has a cell wait until the groups of its draft are filled, and then for its turn. */
+  /** Lets a cell wait until the groups of its draft are filled, and then for its turn. */
   awaitGroups(cell: T): void {
     this.delete(cell);
     this.#unfilled.add(cell);
@@ -72,8 +72,8 @@ export class CellTurns<T extends TurnCell> {
   }
 
   /**
-   * Fills groups and gives cells their turns, until a time or until there is nothing to do. One cell has its turn in any case. No change
-   * comes in between, so rules and groups show the same state of the cluster.
+   * Fills groups and serves cells until a time, or until there is nothing to do. Serves at least one cell. No change is applied in between,
+   * so rules and groups show the same state of the cluster.
    */
   serve(untilMs: number): void {
     const { clock, groups } = this.#options;
@@ -81,7 +81,7 @@ export class CellTurns<T extends TurnCell> {
     let cells = 0;
     const isFull = (): boolean => cells >= cellsOfBlock || isAfter(untilMs);
     do {
-      // Users decide how many groups there are. Filling them gets half of the time, and cells that need none of them the other half.
+      // Users decide how many groups there are. So filling them gets half of the time, and cells with filled groups get the other half.
       const begunMs = clock.monotonic();
       this.#fill(untilMs - (this.#groupDeficitMs > 0 ? 0 : blockMs / 2));
       const filledMs = clock.monotonic();
@@ -92,11 +92,11 @@ export class CellTurns<T extends TurnCell> {
     } while (this.#new.size + this.#waiting.size > 0 && !isFull());
     if (groups.isSettled) return;
     this.#fill(untilMs);
-    // Groups may be out of date again by the next call, so cells must get turns in this one, too.
+    // Groups may be outdated again at the next call, so cells must also be served in this one.
     if (this.#groupDeficitMs <= 0) this.#serveOne();
   }
 
-  /** Fills groups until a time, for a step at least, and has cells whose groups are filled wait for their turns. */
+  /** Fills groups until a time, for at least one step. Then queues cells whose groups are filled. */
   #fill(untilMs: number): void {
     const { clock, groups, isFilled, publish } = this.#options;
     for (const _ of groups.fill()) if (clock.monotonic() >= untilMs) break;
@@ -104,7 +104,7 @@ export class CellTurns<T extends TurnCell> {
     for (const cell of this.#unfilled) if (cell.draft && isFilled(cell.draft)) this.add(cell);
   }
 
-  /** @returns false if no cell waits for its turn */
+  /** Serves the next cell. @returns false if no cell waits for its turn */
   #serveOne(): boolean {
     const { clock, serve } = this.#options;
     const isNew = this.#new.size > 0 && !(this.#wasNew && this.#waiting.size > 0);

@@ -2,42 +2,42 @@ import { bucketCount, encodeLine } from "@kip/network-view";
 import type { CellPolicy, GroupSource } from "./cell-policy.ts";
 import type { LinesPart, ServiceLines } from "./service-lines.ts";
 
-/** About as many bytes of buckets go into one change: a cell takes it as one transaction. */
+/** Approximate size of the buckets in one change, bytes. A cell applies a change as one transaction. */
 const changeBytes = 128 * 1024;
 
-/** How many Services that changes had no room for are remembered one by one, 8 bytes each. If there are more, their buckets are sent whole. */
+/** How many deferred Services are remembered individually, 8 bytes each. If there are more, their buckets are sent completely. */
 const maxDeferred = 1024;
 
-/** What all cells share. */
+/** The encoded lines that all cells share. */
 export interface SharedLines extends GroupSource {
   readonly services: ServiceLines;
 }
 
 /**
- * What one cell has of the network, and what it lacks. Keeps numbers and names only: lines are shared by all cells.
+ * The part of the network view that one cell has, and what is missing. Only stores numbers and names, because all cells share the lines.
  *
- * A new cell first gets its policy and the Services that its pod is most likely to use; with that its pod may start. The
- * rest of the table follows in parts.
+ * A new cell first gets its policy and the Services that its pod is most likely to use. Then its pod may start. The rest of the table of
+ * Services follows in parts.
  */
 export class CellView {
   readonly #shared: SharedLines;
   readonly #first: readonly string[];
   #missingBuckets: number[];
-  /** For missing buckets that are too large for one change: the Services that were sent already. */
+  /** For missing buckets that are too large for one change: the Services that were already sent. */
   readonly #sent = new Map<number, Set<string>>();
-  /** Changed Services that earlier changes had no room for. */
+  /** Changed Services that did not fit into earlier changes. */
   #deferred: readonly string[] = [];
   #version: number;
   #policy: CellPolicy;
-  /** The policy that the cell has, with its groups. */
+  /** The policy that the cell has, including its groups. */
   #sentPolicy: CellPolicy | undefined;
-  /** Groups that the cell has, and that a policy in between did not name. Their changes may have been missed, so they are sent whole. */
+  /** Groups of the cell that a policy in between did not name. The cell may lack changes of them, so they are sent completely. */
   readonly #staleGroups = new Set<string>();
   #isFirst = true;
   #number = 0;
 
   /**
-   * @param options `sums` of the Services that the cell has already; `first` names namespaces whose Services come before all others
+   * @param options `sums`: checksums of the Services that the cell already has. `first`: namespaces whose Services are sent before all others
    */
   constructor(
     shared: SharedLines,
@@ -58,7 +58,7 @@ export class CellView {
     this.#first = hasNone && missing.size > 0 ? first : [];
   }
 
-  /** Whether the cell lacks something. */
+  /** Whether something is missing on the cell. */
   get isBehind(): boolean {
     return (
       this.#isFirst ||
@@ -69,7 +69,7 @@ export class CellView {
     );
   }
 
-  /** Replaces the policy of the pod, if it says something else. */
+  /** Replaces the policy of the pod, if it differs. */
   setPolicy(policy: CellPolicy): void {
     if (policy.line.equals(this.#policy.line)) return;
     if (this.#policy !== this.#sentPolicy)
@@ -78,7 +78,7 @@ export class CellView {
     this.#policy = policy;
   }
 
-  /** The next change for the cell, ended by its number; undefined if the cell lacks nothing. */
+  /** The next change for the cell, which ends with its number. Undefined if nothing is missing. */
   next(): readonly Buffer[] | undefined {
     if (!this.isBehind) return undefined;
     const parts = [...this.#policyParts(), ...this.#serviceParts()].filter((b) => b.length > 0);
@@ -110,7 +110,7 @@ export class CellView {
       for (const name of this.#first) yield services.namespace(name);
       return;
     }
-    // At least one bucket, however many changes there are: otherwise the table might never be complete.
+    // Send at least one bucket, even if there are many changes. Otherwise the table might never become complete.
     do {
       const bucket = this.#missingBuckets.pop();
       if (bucket === undefined) return;
@@ -123,7 +123,7 @@ export class CellView {
     } while (bytes < changeBytes);
   }
 
-  /** What has changed since the last change, and what earlier ones had no room for. */
+  /** Services that have changed since the last change was made, and deferred ones. */
   #changedLines(): readonly Buffer[] {
     const { services } = this.#shared;
     const difference = services.since(this.#version);
@@ -142,19 +142,19 @@ export class CellView {
   }
 
   /**
-   * Notes what this change has no room for either.
+   * Records the Services that do not fit into this change.
    *
-   * @param late what this change has of `#late`, and what is left of it
-   * @param more further Services that have changed and have no room in this change
+   * @param late the part of `#deferred` that is in this change, and its rest
+   * @param more other changed Services that do not fit
    */
   #noteDeferred({ keys: sent, rest: before }: LinesPart, more: readonly string[]): void {
     const { services } = this.#shared;
-    // Cells share a very long list, and it is not searched for each of them.
+    // Cells share a very long list. Do not search it for each cell.
     if (more.length > maxDeferred) {
       this.#resendBuckets([...services.bucketsOf(before), ...services.bucketsOf(more)]);
       return;
     }
-    // Keep the list itself if possible: cells that have taken the same changes share it, and the lines made from it.
+    // Keep the same array if possible. Cells with the same changes share it, and the lines made from it.
     const others = withoutAll(withoutAll(more, sent), before);
     if (others.length === 0) this.#deferred = before;
     else this.#deferred = before.length === 0 ? others : [...before, ...others];
@@ -162,14 +162,14 @@ export class CellView {
       this.#resendBuckets(services.bucketsOf(this.#deferred));
   }
 
-  /** Has whole buckets sent in place of all late Services, and from their beginning if a part of them was sent. */
+  /** Replaces all deferred Services by whole buckets. If a part of a bucket was already sent, it is sent again. */
   #resendBuckets(buckets: readonly number[]): void {
     for (const bucket of buckets) this.#sent.delete(bucket);
     this.#missingBuckets.unshift(...withoutAll([...new Set(buckets)], this.#missingBuckets));
     this.#deferred = [];
   }
 
-  /** The rest of a bucket comes after all others. */
+  /** Records the sent part of a bucket. Its rest is sent after all other buckets. */
   #noteSent(bucket: number, keys: readonly string[]): void {
     const sent = this.#sent.get(bucket) ?? new Set();
     for (const key of keys) sent.add(key);
@@ -178,7 +178,7 @@ export class CellView {
   }
 }
 
-/** The list itself if it has nothing of the other one. */
+/** Removes `others` from a list. Returns the same array if it contains none of them. */
 function withoutAll<T>(list: readonly T[], others: readonly T[]): readonly T[] {
   if (list.length === 0 || others.length === 0) return list;
   const left = new Set(others);

@@ -1,40 +1,40 @@
 import type { Clock } from "@kip/base";
 
-/** What {@link ChangeIntake} needs. */
+/** Options of {@link ChangeIntake}. */
 export interface ChangeIntakeOptions {
   readonly clock: Clock;
-  /** How long changes wait at most, milliseconds; Infinity for no limit. */
+  /** Longest time that changes are held, milliseconds. Infinity means no limit. */
   readonly maxHeldMs: number;
-  /** Is informed of changes that failed after they had waited. */
+  /** Called with the error of a held change that failed. */
   readonly onFailure: (error: unknown) => void;
 }
 
 /**
- * Passes on changes of the objects that policies depend on, in their order. While the effect of earlier changes is computed, later ones wait.
- * Otherwise groups would get more and more to catch up with, and cells would get nothing until the cluster is quiet. Of several waiting
- * changes of one object, the last one counts.
+ * Applies changes of the objects that policies depend on, in order. While the effect of earlier changes is computed, later ones are held.
+ * Otherwise groups would lag further and further behind, and cells would get nothing until the cluster is quiet. Of several held changes
+ * of one object, only the last one is applied.
  */
 export class ChangeIntake {
   readonly #options: ChangeIntakeOptions;
   #waiting = new Map<unknown, () => void>();
-  /** When changes began to wait, by the monotonic clock; undefined while they do not. */
+  /** Since when changes are held, by the monotonic clock. Undefined while they are not held. */
   #heldSinceMs: number | undefined;
 
   constructor(options: ChangeIntakeOptions) {
     this.#options = options;
   }
 
-  /** How long changes have waited, milliseconds; 0 while they do not. */
+  /** How long changes have been held, milliseconds. 0 while they are not held. */
   get heldMs(): number {
     const sinceMs = this.#heldSinceMs;
     return sinceMs === undefined ? 0 : this.#options.clock.monotonic() - sinceMs;
   }
 
   /**
-   * Makes a change: now, or with all others that wait.
+   * Applies a change now, or later if changes are held.
    *
-   * @param of what has changed; a waiting change of the same is replaced
-   * @throws what a change throws that does not wait
+   * @param of identifies the changed object. A held change of the same object is replaced
+   * @throws the error of the change, if it is applied now
    */
   take(of: unknown, change: () => void): void {
     if (this.#heldSinceMs === undefined) change();
@@ -44,17 +44,17 @@ export class ChangeIntake {
     }
   }
 
-  /** Has changes wait from now on, if they do not. */
+  /** Holds changes from now on. No effect if they are already held. */
   hold(): void {
     this.#heldSinceMs ??= this.#options.clock.monotonic();
   }
 
-  /** Makes all waiting changes if they have waited for `maxHeldMs`. @returns whether there were any */
+  /** Calls {@link ChangeIntake.release} if changes have been held for `maxHeldMs`. @returns whether any were applied */
   releaseIfDue(): boolean {
     return this.heldMs >= this.#options.maxHeldMs && this.release();
   }
 
-  /** Makes all waiting changes; from now on changes do not wait. @returns whether there were any */
+  /** Applies all held changes, and stops holding. @returns whether there were any */
   release(): boolean {
     this.#heldSinceMs = undefined;
     const changes = this.#waiting;

@@ -1,25 +1,25 @@
 import { PriorityQueue } from "../services/priority-queue.ts";
 
-/** What a turn counts at least, milliseconds, so that namespaces take turns even if no time is measured. */
+/** Minimum cost of a turn, milliseconds, so that namespaces take turns even if the measured time is 0. */
 const leastMs = 0.01;
 
 /**
- * A fair queue of namespaces: the next turn goes to the namespace that has had the least time. A namespace with many slow items holds back
- * the others by one item at a time.
+ * A queue that is fair between namespaces: the next turn goes to the namespace that has used the least time. If a namespace has many slow
+ * items, the others wait for only one of them at a time.
  *
- * A namespace that was idle does not get all the time that it has not used: it begins with the time of the namespace served last, or with
- * its own if that is more. Items of one namespace that belong together are served one after the other.
+ * A namespace that was idle cannot make up for the time that it has not used. Its used time becomes that of the namespace served last, or stays
+ * if it is more. Items of a namespace that belong together are served one after the other.
  */
 export class FairQueue<T extends { readonly namespace: string }> {
   readonly #items = new Map<string, Map<unknown, Set<T>>>();
   readonly #partOf: (item: T) => unknown;
-  /** Namespaces by the time that they have had. One without items stays until it would have the next turn. */
+  /** Namespaces by the time that they have used. One without items stays until it would be next. */
   readonly #turns = new PriorityQueue<number>();
-  /** The time of the namespace that was served last. */
+  /** The used time of the namespace that was served last. */
   #usedMs = 0;
   #size = 0;
 
-  /** @param partOf what an item belongs to, as long as it waits. @default all items of a namespace belong together */
+  /** @param partOf a key for items that belong together. It is constant while an item waits. @default all items of a namespace belong together */
   constructor(partOf: (item: T) => unknown = () => undefined) {
     this.#partOf = partOf;
   }

@@ -1,17 +1,17 @@
 import { setImmediate } from "node:timers/promises";
 import { untilAborted } from "@kip/base";
 
-/** What {@link FirstVersions} needs. */
+/** Options of {@link FirstVersions}. */
 export interface FirstVersionsOptions {
   readonly index: {
-    /** The number of the last change so far. */
+    /** The number of the latest change. */
     readonly lastChange: number;
-    /** Whether any change up to a number is yet to be computed. */
+    /** Whether any change up to this number is not computed yet. */
     isBehind(change: number): boolean;
   };
-  /** Makes the next version, which has a part of what has changed. */
+  /** Makes the next version, which contains some of the changes. */
   readonly flush: () => void;
-  /** Whether there is a cell: versions are made for it, and nothing is waited for. */
+  /** Whether there is a cell. Then versions are made for it elsewhere, and there is nothing to wait for here. */
   readonly hasCells: () => boolean;
   readonly signal: AbortSignal;
 }
@@ -22,8 +22,8 @@ interface Waiter {
 }
 
 /**
- * Computes changes of Services before there is a cell: version after version, with other work in between. Each caller waits for what had
- * changed when it called, and not for later changes, which may never end. All callers share the versions.
+ * Computes changes of Services before there is a cell, version by version, with other work of the process in between. Each caller waits for
+ * the changes until its call, but not for later ones, because these may never end. All callers share the versions.
  */
 export class FirstVersions {
   readonly #options: FirstVersionsOptions;
@@ -40,14 +40,14 @@ export class FirstVersions {
     return this.#isRunning;
   }
 
-  /** Whether {@link FirstVersions.computed} has something to wait for. */
+  /** Whether {@link FirstVersions.computed} would have to wait. */
   get isBehind(): boolean {
     const { index, hasCells } = this.#options;
     return !hasCells() && index.isBehind(index.lastChange);
   }
 
   /**
-   * Resolves when what has changed so far is computed, or when there is a cell.
+   * Resolves when all changes until now are computed, or when there is a cell.
    *
    * @throws the signal's reason
    */

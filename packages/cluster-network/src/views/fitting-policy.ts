@@ -13,10 +13,10 @@ import {
 import type { AddressGroups } from "../policies/address-groups.ts";
 import { isReadablePolicy } from "./is-readable.ts";
 
-/** Of one change: it has the policy, all its groups and some Services. */
+/** Maximum size of the groups of a policy. One change must have room for the policy, all its groups and some Services. */
 export const maxGroupBytes = limits.changeBytes / 2;
 
-/** A policy, and the line that says it: that may have megabytes, and is encoded once. */
+/** A policy and its encoded line. The line may have megabytes, so it is encoded only once. */
 export interface PolicyLine {
   readonly policy: PolicyView;
   readonly line: string;
@@ -27,7 +27,7 @@ export function policyLine(policy: PolicyView): PolicyLine {
   return { policy, line: encodeLine({ kind: "policy", policy }) };
 }
 
-/** About how many bytes the addresses of groups take. */
+/** Approximate size of the addresses of groups, bytes. */
 export function groupBytesOf(
   names: ReadonlySet<string>,
   groups: Pick<AddressGroups, "sizeOf">,
@@ -43,12 +43,12 @@ export type Direction = "ingress" | "egress";
 const directions: readonly Direction[] = ["ingress", "egress"];
 
 /**
- * What a cell takes of a policy: a line that its agent refuses would end the connection. A direction with too many rules, or too long ones,
- * lets nothing pass, and the other one is as it was. If both together make too long a line, the longer one is closed first. If groups
- * have too many addresses, each restricted direction is closed.
+ * Reduces a policy to what a cell accepts, because an agent closes the connection if it rejects a line. A direction with too many or too long
+ * rules is closed, so that nothing passes, and the other one is unchanged. If both together make the line too long, the longer one is closed
+ * first. If the groups have too many addresses, each restricted direction is closed.
  *
- * @param groups those that the policy names are in it
- * @param version what the cell's agent knows, see `policyVersion`
+ * @param groups contains the groups that the policy names
+ * @param version the `policyVersion` that the cell's agent supports
  */
 export function fittingPolicy(
   policy: PolicyView,
@@ -67,7 +67,7 @@ export function fittingPolicy(
   return isReadablePolicy(encoded.line, encoded.policy) ? encoded : policyLine(closed(known));
 }
 
-/** Whether agents before version 3 of `policyVersion` take all lists of a policy. */
+/** Whether agents before version 3 of `policyVersion` accept all lists of a policy. */
 export function fitsEarlierAgents(policy: PolicyView): boolean {
   return directions.every((direction) => isShort(policy, direction, limits.rulesOfEarlierAgents));
 }
@@ -103,7 +103,7 @@ function byLength(policy: PolicyView): readonly Direction[] {
   return length("egress") > length("ingress") ? directions.toReversed() : directions;
 }
 
-/** Nothing passes in a direction. */
+/** A copy of the policy that lets nothing pass in a direction. */
 function closeDirection(policy: PolicyView, direction: Direction): PolicyView {
   const rest = (tier: TierView | undefined): TierView | undefined => {
     const { [direction]: _closed, ...others } = tier ?? {};
@@ -113,7 +113,7 @@ function closeDirection(policy: PolicyView, direction: Direction): PolicyView {
   return defined({ ingress: policy.ingress, egress: policy.egress, ...tiers, [direction]: [] });
 }
 
-/** Tiers become directions that nothing passes in. */
+/** A copy of the policy without tiers. Directions with tiers are closed. */
 function withoutTiers({ ingress, egress, admin, baseline }: PolicyView): PolicyView {
   return defined({
     ingress: admin?.ingress || baseline?.ingress ? [] : ingress,
@@ -121,7 +121,7 @@ function withoutTiers({ ingress, egress, admin, baseline }: PolicyView): PolicyV
   });
 }
 
-/** Nothing passes in any direction that is restricted. */
+/** A copy of the policy in which each restricted direction is closed. */
 function closed(policy: PolicyView): PolicyView {
   const { ingress, egress } = withoutTiers(policy);
   return defined({ ingress: ingress && [], egress: egress && [] });

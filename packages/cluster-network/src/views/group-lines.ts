@@ -4,21 +4,21 @@ import { VersionedTable } from "./versioned-table.ts";
 
 const nothing = Buffer.alloc(0);
 
-/** How many differences to the current state are kept. Each may be as large as the group, and every slow cell may be at another version. */
+/** How many differences to the current state are cached. Each may be as large as the group, and slow cells may all have different versions. */
 const maxDifferences = 8;
 
 /**
- * A difference of so many addresses is sent as such even if the whole group is smaller. It is also how many changes of a small group are
- * remembered: users decide how many groups there are, and one pod whose label changes may change all of them.
+ * Up to this size, a difference is sent as such even if the whole group is smaller. It is also how many changes of a small group are
+ * remembered. Users decide how many groups there are, and a changed label of one pod may change all of them.
  */
 const fewAddresses = 64;
 
-/** One group of addresses as lines. What several cells need is encoded once. */
+/** One group of addresses as encoded lines. Lines for several cells are encoded only once. */
 export class GroupLines {
   readonly #name: string;
   readonly #table = new VersionedTable<true>(fewAddresses);
   #all: Buffer | undefined;
-  /** Differences to the current state, by the version of the last change that a cell has. */
+  /** Cached differences to the current state, by the version of the last change that a cell has. */
   readonly #differences = new Map<number, Buffer>();
   /** The version of the last change. */
   #changedAt = 0;
@@ -36,15 +36,18 @@ export class GroupLines {
     this.#changedAt = version;
   }
 
-  /** The group as it is, for a cell that does not have it. */
+  /** The whole group, for a cell that does not have it. */
   all(): Buffer {
     const add = (): readonly string[] => [...this.#table.entries()].map(([address]) => address);
     return (this.#all ??= this.#encode("reset", add(), []));
   }
 
-  /** What has changed after a version: empty, a difference that may begin with an earlier version, or the whole group if that is shorter or the changes are not remembered. */
+  /**
+   * Lines for a cell with an earlier version. Empty if nothing has changed since. Otherwise a difference, which may include some older
+   * changes, or the whole group if that is shorter or the changes are no longer remembered.
+   */
   since(version: number): Buffer {
-    // Other changes raise the version, too: a cached difference for each would only be removed by the next change of the group.
+    // The version also rises by other changes. Caching a difference for each of them would grow until the next change of the group.
     if (version >= this.#changedAt) return nothing;
     const last = this.#table.lastChange(version);
     const known = this.#differences.get(last);
@@ -65,7 +68,7 @@ export class GroupLines {
     return this.#differences.get(Math.max(...earlier));
   }
 
-  /** @param first "reset" if cells are to forget what they have of the group */
+  /** @param first "reset" if cells should first remove all addresses of the group */
   #encode(first: "reset" | "change", add: readonly string[], remove: readonly string[]): Buffer {
     const lines: string[] = [];
     const most = limits.groupAddresses;

@@ -11,7 +11,7 @@ import {
 } from "@kip/network-view";
 import { endpointLists, withoutEndpoints } from "../services/service-cost.ts";
 
-/** Whether a cell takes a line. One that it refuses ends its connection, and any user of the cluster may have caused it. */
+/** Whether a cell accepts a line. A rejected line ends its connection, and any user of the cluster might cause one. */
 export function isReadable(line: string): boolean {
   try {
     decodeLine(line.trimEnd());
@@ -22,10 +22,10 @@ export function isReadable(line: string): boolean {
 }
 
 /**
- * The same for a Service. Its endpoints are not read again: kip has written them itself, each from an address and a port, and
- * reading 36,000 takes longer than all else that is done for the Service.
+ * Whether a cell accepts the line of a Service. Does not parse the endpoints again: kip has made them from addresses and ports, and parsing
+ * 36,000 would take longer than all other work for the Service.
  *
- * @param line of the view
+ * @param line the encoded view
  */
 export function isReadableService(line: string, key: string, view: ServiceView): boolean {
   return (
@@ -36,10 +36,10 @@ export function isReadableService(line: string, key: string, view: ServiceView):
 }
 
 /**
- * The same for a policy. Its blocks are not read again: kip has written them itself, each from a range, and reading 16,000 takes longer
- * than all else that is done for the rules of a pod.
+ * Whether a cell accepts the line of a policy. Does not parse the IP blocks again: kip has made them from ranges, and parsing 16,000 would
+ * take longer than all other work for the rules of a pod.
  *
- * @param line of the policy
+ * @param line the encoded policy
  */
 export function isReadablePolicy(line: string, policy: PolicyView): boolean {
   const { admin, baseline } = policy;

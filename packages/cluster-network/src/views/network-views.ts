@@ -25,16 +25,16 @@ import { ServiceLines } from "./service-lines.ts";
 
 /** Options of {@link NetworkViews}. */
 export interface NetworkViewsOptions {
-  /** Its zone counts until {@link NetworkViews.setOwnNode} gives another one. */
+  /** The virtual node. Its zone is used until {@link NetworkViews.setOwnNode} sets another one. */
   readonly node: ViewNode;
   readonly clock: Clock;
-  /** Least time between two versions, milliseconds. Changes in between go into one version; the first change after a pause does not wait. @default 100 */
+  /** Minimum time between two versions, milliseconds. Changes in between are in one version. The first change after a pause does not wait. @default 100 */
   readonly periodMs?: number | undefined;
   /** Is told of objects that cannot be read. @default nothing is logged */
   readonly logger?: Logger | undefined;
-  /** Is given events of Services that there is no room for. @default there are none */
+  /** Records events for Services that exceed the budget of their namespace. @default no events */
   readonly events?: Pick<EventRecorder, "record"> | undefined;
-  /** How much one namespace may take. @default maxServicesCost, maxPoliciesCost and maxRulesBytes */
+  /** The budgets of each namespace. @default maxServicesCost, maxPoliciesCost and maxRulesBytes */
   readonly most?:
     | {
         readonly services: Cost;
@@ -49,8 +49,8 @@ export interface NetworkViewsOptions {
 /** A cell that is kept up to date. */
 export interface ViewSubscription extends Disposable {
   /**
-   * The next change for the cell, as lines in pieces. The caller calls it again when the cell has confirmed the last one:
-   * what changes in between is one change.
+   * Waits for the next change for the cell. Returns its lines in pieces. Call it again when the cell has confirmed the last change. All that
+   * changes in between is one change.
    *
    * @throws the signal's reason
    */
@@ -59,29 +59,29 @@ export interface ViewSubscription extends Disposable {
 
 const defaultPeriodMs = 100;
 
-/** How long changes that policies depend on wait at most while the effect of earlier ones is computed, milliseconds. */
+/** Longest time that changes of objects for policies are held while the effect of earlier ones is computed, milliseconds. */
 const maxHeldMs = 500;
 
 /**
- * How many changed Services a version has: of one namespace, 1,000 per second. So no namespace holds up the changes of others, in kip or on
- * cells, and a version is made in less than 100 ms.
+ * Limits for the changed Services in one version. For one namespace this is 1,000 per second. So no namespace delays the changes of others,
+ * in kip or on cells, and a version is made in less than 100 ms.
  */
 const ofVersion: ChangeShare = { perNamespace: 100, total: 500 };
 
-/** The same before there is a cell, when everything is new. */
+/** The limits before there is a cell, when all Services are new. */
 const ofFirstVersions: ChangeShare = { perNamespace: 500, total: 500 };
 
 /**
- * The cluster's network as each cell sees it. Objects of the API go in as they change. A version is made at most every 100 ms; it computes
- * what has changed, once for all cells.
+ * Computes the view of the cluster's network for each cell. Its inputs are changes of API objects. A version is made at most every 100 ms,
+ * and computes the changes once for all cells.
  *
- * Policies are computed in blocks of about 10 ms, between which other work of kip goes on. While the policy of a cell may be changing, the
- * cell is sent nothing and keeps its old rules; then it gets the new rules with all changes of groups. So it never has new addresses with
- * old rules, or old addresses with new rules.
+ * Policies are computed in blocks of about 10 ms. Between blocks kip does other work. While the policy of a cell may change, nothing is sent to
+ * the cell, and it keeps its old rules. Then it gets the new rules together with all changes of groups. So it never has new addresses with old
+ * rules, or old addresses with new rules.
  *
- * Groups catch up with changed pods in turns of the namespaces whose policies name them. A cell waits only for the groups of its own
- * namespace and of administrators, until these show the same state of the cluster. Changes that come meanwhile wait until cells have got
- * that state, for half a second at most: see {@link PolicyEngine}.
+ * Groups are updated after changes of pods, in turns of the namespaces whose policies name them. A cell only waits for the groups of its own
+ * namespace and of administrators, until these show the same state of the cluster. Changes that arrive meanwhile are held until cells have
+ * that state, for at most half a second. See {@link PolicyEngine}.
  */
 export class NetworkViews {
   version = 0;
@@ -141,7 +141,7 @@ export class NetworkViews {
     return this.#options.node.name;
   }
 
-  /** Takes the virtual node itself: its label says which zone the hints of endpoints are compared with. */
+  /** Sets the virtual node itself. Its label names the zone for hints of endpoints. */
   setOwnNode({ metadata }: Node): void {
     if (this.index.setZone(metadata?.labels?.[zoneLabel])) this.#schedule();
   }
@@ -166,7 +166,7 @@ export class NetworkViews {
     this.#engine.objects.setPod(pod, isGone);
   }
 
-  /** Forgets all pods and namespaces: there is no policy, and they are no longer watched. */
+  /** Removes all pods and namespaces. Call this when they are no longer watched, because there is no policy. */
   forgetPods(): void {
     this.#engine.objects.forgetPods();
   }
@@ -175,17 +175,17 @@ export class NetworkViews {
     this.#engine.objects.setPolicy(policy, isGone);
   }
 
-  /** Takes a node; its addresses are peers of policies of administrators. */
+  /** Sets or deletes a node. Administrators' policies may name its addresses as peers. */
   setNode(node: Node, isGone = false): void {
     this.#engine.objects.setNode(node, isGone);
   }
 
-  /** Forgets all nodes: there is no policy that names any, and they are no longer watched. */
+  /** Removes all nodes. Call this when they are no longer watched, because no policy names nodes. */
   forgetNodes(): void {
     this.#engine.objects.forgetNodes();
   }
 
-  /** Takes a policy of an administrator. */
+  /** Sets or deletes an administrator's policy. */
   setTierPolicy(kind: TierKind, object: TierObject, isGone = false): void {
     const { logger } = this.#options;
     const title = `${kind} ${object.metadata.name}`;
@@ -201,8 +201,8 @@ export class NetworkViews {
   }
 
   /**
-   * Computes what is known of Services by now, in parts between which other work goes on. Does not wait for what changes meanwhile. Does
-   * nothing once there is a cell.
+   * Waits until all current Services are computed, in parts with other work in between. Does not wait for later changes. Resolves
+   * immediately if there is a cell.
    *
    * @throws the signal's reason
    */
@@ -216,17 +216,17 @@ export class NetworkViews {
   }
 
   /**
-   * Keeps a cell up to date from now on. The first cell waits until all Services that are known by now are computed.
+   * Keeps a cell up to date from now on. The first cell waits until all current Services are computed.
    *
-   * @param cell the pod on it, and sums of the Services that it has already
+   * @param cell the pod on it, and checksums of the Services that it already has
    */
   subscribe(cell: {
     readonly podUid: string;
     readonly namespace: string;
     readonly sums: readonly number[];
-    /** Whether the agent knows tiers of policies; otherwise directions that have some are closed. @default false */
+    /** Whether the agent supports tiers of policies. Otherwise directions with tiers are closed. @default false */
     readonly knowsTiers?: boolean | undefined;
-    /** Whether the agent refuses lists of more than `limits.rulesOfEarlierAgents`. @default false */
+    /** Whether the agent rejects lists with more than `limits.rulesOfEarlierAgents` rules. @default false */
     readonly hasShortLists?: boolean | undefined;
   }): ViewSubscription {
     const { clock } = this.#options;
@@ -246,7 +246,7 @@ export class NetworkViews {
       wake: () => {},
     };
     const end = new AbortController();
-    // Until the first version, a bucket may look empty: the cell would remove Services that it has already.
+    // Before the first version a bucket may seem empty. Then the cell would remove Services that it already has.
     if (this.#firstVersions.isBehind)
       void this.#firstVersions.computed(end.signal).then(
         () => this.#engine.add(subscriber),
@@ -269,7 +269,7 @@ export class NetworkViews {
     const change = take();
     if (change) return change;
     const { promise, resolve } = Promise.withResolvers<readonly Buffer[]>();
-    // The change is made at once when the cell is woken, so that its time counts in the block.
+    // Make the change as soon as the cell is woken, so that the time for it counts in the block.
     const wake = (): void => {
       const first = take();
       if (!first) return;
@@ -289,7 +289,7 @@ export class NetworkViews {
     this.#isScheduled = true;
     const { clock, signal } = this.#options;
     const waitMs = Math.max(0, this.#nextAtMs - clock.monotonic());
-    // Always by a timer, even of 0 ms: changes that come in one go are one version.
+    // Always use a timer, even of 0 ms, so that changes that arrive together are in one version.
     void pause(waitMs, clock, signal).then((isOver) => {
       this.#isScheduled = false;
       if (!isOver) return;
@@ -305,14 +305,14 @@ export class NetworkViews {
     this.#flush(this.#engine.cells.size > 0 ? ofVersion : ofFirstVersions);
     const endMs = clock.monotonic();
     const areMoreFirst = this.#engine.cells.size === 0 && this.index.isChanged;
-    // A pause as long as the work, so that other work of kip has at least half of the time.
+    // Pause for as long as the work took, so that kip has at least half of its time for other work.
     this.#nextAtMs = areMoreFirst ? endMs : Math.max(begunMs + periodMs, 2 * endMs - begunMs);
   }
 
   /**
-   * Makes the next version, if any Service has changed, and sees to policies.
+   * Makes the next version, if any Service has changed, and starts to compute policies.
    *
-   * @param share how many Services; undefined for none
+   * @param share limits for the Services. Undefined means none
    */
   #flush(share: ChangeShare | undefined): void {
     const version = this.version + 1;
@@ -323,7 +323,7 @@ export class NetworkViews {
     void this.#compute();
   }
 
-  /** Computes policies and wakes cells, block by block, until nothing is left to do. */
+  /** Computes policies and wakes cells, block by block, until there is nothing to do. */
   async #compute(): Promise<void> {
     if (this.#isComputing) return;
     this.#isComputing = true;

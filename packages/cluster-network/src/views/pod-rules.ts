@@ -17,31 +17,31 @@ import { largestTier, type PolicyReports } from "./policy-reports.ts";
 import { ownerOf, RulesDrafts, type RulesDraft } from "./rules-drafts.ts";
 import { maxRulesBytes, RulesBudget } from "./rules-budget.ts";
 
-/** Where closed directions of pods are reported. */
+/** Reports closed directions of pods. */
 export type RulesReports = Pick<PolicyReports, "tooLarge" | "tooMany">;
 
 /** The rules of all pods that the same policies select. */
 export interface PodRules {
   /** For agents of the newest `policyVersion`. */
   readonly whole: CellPolicy;
-  /** For agents that know tiers, but only short lists (version 2). */
+  /** For agents that support tiers, but only short lists (version 2). */
   readonly short: CellPolicy;
-  /** For agents that do not know tiers either (version 1). */
+  /** For agents without support for tiers (version 1). */
   readonly plain: CellPolicy;
   /** The namespace whose policies name the groups of the rules, "" for administrators; absent if there are no groups. See {@link AddressGroups.hasOutdatedGroup}. */
   readonly owner?: string | undefined;
-  /** Whether the policies can only allow. Then each group may show the cluster at another time, see {@link TakeOptions.since}. */
+  /** Whether the policies have no deny rules. Then each group may show the cluster at a different time, see {@link TakeOptions.since}. */
   readonly isAllowOnly?: boolean | undefined;
 }
 
 /** How a pod gets its rules. */
 export interface TakeOptions {
-  /** What the pod has now, and what does not count when room for its new rules is looked for. */
+  /** The current rules of the pod. They do not count in the budget for its new rules. */
   readonly before?: PodRules | undefined;
   /**
-   * A value of {@link AddressGroups.fills} since which the pod has had the same policies. Groups that were filled at any time since then
-   * suffice, each perhaps at another time: an address that the rules allow was allowed at one of these times. Rules that deny do not take
-   * that, as an address that has moved from one group to another may be in neither. @default all groups must be filled now
+   * The value of {@link AddressGroups.fills} since which the pod has the same policies. It is enough if each group was filled at some time
+   * since then, also at different times: an address that the rules allow was allowed at one of these times. Not used with deny rules, because
+   * an address that has moved from one group to another might then be in neither. @default all groups must be filled now
    */
   readonly since?: number | undefined;
 }
@@ -50,46 +50,49 @@ interface Shared extends PodRules {
   readonly key: string;
   /** The namespace of the pods, if they have NetworkPolicies. */
   readonly namespace?: string | undefined;
-  /** How many bytes the rules take of the room of that namespace; 0 for closed rules of a pod that there was no room for. */
+  /** The bytes that the rules take from the budget of that namespace. 0 for closed rules of a pod that did not fit. */
   readonly size: number;
   /** The NetworkPolicies that the rules are made from, see {@link policiesWithRules}. */
   readonly policies: readonly NetworkPolicy[];
-  /** If there are tiers, the groups that the rules would name if there were no limit: the rules change when these shrink or grow beyond it. NetworkPolicies alone have a budget instead. */
+  /**
+   * If there are tiers: the groups that the rules would name without a size limit. The rules change when the total size of these groups crosses
+   * the limit. For NetworkPolicies alone there is a budget instead.
+   */
   readonly held: ReadonlySet<string>;
   /** The size of these groups now. */
   bytes: number;
-  /** Whether that was within the limit when the rules were made. */
+  /** Whether that size was within the limit when the rules were made. */
   readonly isWithinLimit: boolean;
   /** Groups whose addresses the rules name. */
   readonly groups: ReadonlySet<string>;
   /** Groups of port numbers that the rules are made from. */
   readonly numbers: ReadonlySet<string>;
-  /** Those of `numbers` of which only the first numbers have rules. */
+  /** The groups in `numbers` of which only the first numbers have rules. */
   readonly cut: ReadonlySet<string>;
   pods: number;
 }
 
-/** Rules that were made, and what they need. */
+/** New rules, and the groups that they need. */
 interface FoundRules {
   readonly policy: PodPolicy;
-  /** Groups that the rules would name if there were no limit. */
+  /** Groups that the rules would name without a size limit. */
   readonly named: ReadonlySet<string>;
   /** As in {@link Shared}. */
   readonly numbers: ReadonlySet<string>;
   readonly cut: ReadonlySet<string>;
 }
 
-/** Nothing is restricted. */
+/** Rules that restrict nothing. */
 export const openRules: PodRules = unshared({});
-/** Nothing passes. */
+/** Rules that let nothing pass. */
 export const closedRules: PodRules = unshared({ ingress: [], egress: [] });
 
-/** Rules of pods: made once for all pods that the same policies select, and kept while there is such a pod on a cell. */
+/** The rules of pods. They are made once for all pods that the same policies select, and kept while a cell has such a pod. */
 export class SharedRules {
   readonly #index: PolicyIndex;
   readonly #reports: RulesReports;
   readonly #rulesBudget: RulesBudget;
-  /** Rules of pods that there is no room for, by namespace and closed directions. */
+  /** Rules of pods that exceed the budget, by namespace and closed directions. */
   readonly #closed = new Map<string, Shared>();
   readonly #byKey = new Map<string, Shared>();
   readonly #all = new Map<PodRules, Shared>();
@@ -99,10 +102,10 @@ export class SharedRules {
   /** By `Shared.held`. */
   readonly #byGroup = new Map<string, Set<Shared>>();
   readonly #lines = new Map<string, GroupLines>();
-  /** Rules that are no longer right. */
+  /** Rules that must be replaced. */
   #outdated: PodRules[] = [];
 
-  /** @param most bytes that the rules of one namespace may take; default 32 Mi */
+  /** @param most the budget for the rules of one namespace, bytes. Default 32 Mi */
   constructor(index: PolicyIndex, reports: RulesReports, most: number = maxRulesBytes) {
     this.#index = index;
     this.#drafts = new RulesDrafts(index, (name, change, namespace) =>
@@ -117,7 +120,7 @@ export class SharedRules {
     return this.#lines.get(name);
   }
 
-  /** Rules for a pod, or a draft while they cannot be made; either is kept until it is released. */
+  /** Returns rules for a pod, or a draft while they cannot be made. Both must be released later. */
   take(
     choice: PolicyChoice,
     options: TakeOptions = {},
@@ -136,7 +139,7 @@ export class SharedRules {
     const { groups } = this.#index;
     const known = this.#byKey.get(choice.key);
     if (!known) return this.#make(choice, options);
-    // A pod gets no rules with groups that are out of date: they may have addresses that no longer belong there.
+    // Do not give a pod rules with outdated groups, because these may contain addresses that no longer belong there.
     const names = new Set([...known.groups, ...known.numbers]);
     const unfilled = new Set(
       [...names].filter((name) => !groups.hasAddresses(name, options.since)),
@@ -145,17 +148,17 @@ export class SharedRules {
     return this.#drafts.make({ choice, groups: names, unfilled, needsAddresses: true });
   }
 
-  /** Whether rules can be made of a draft. */
+  /** Whether rules can now be made from a draft. */
   isFilled(draft: RulesDraft): boolean {
     return this.#drafts.isFilled(draft);
   }
 
-  /** Notes that a pod no longer waits for rules. */
+  /** Call this when a pod no longer waits for a draft. */
   releaseDraft(draft: RulesDraft | undefined): void {
     this.#drafts.release(draft);
   }
 
-  /** Notes that a pod no longer has rules that it took. */
+  /** Call this when a pod no longer has rules that {@link SharedRules.take} returned. */
   release(rules: PodRules | undefined): void {
     const shared = rules && this.#all.get(rules);
     if (!shared || --shared.pods > 0) return;
@@ -177,7 +180,7 @@ export class SharedRules {
     if (this.#index.groups.use(name, change, namespace) === 0) this.#lines.delete(name);
   }
 
-  /** Takes a change of a group: updates its lines, and notes rules that depend on it as outdated. @returns whether its lines have changed */
+  /** Processes a change of a group: updates its lines, and marks rules that depend on it as outdated. @returns whether its lines have changed */
   change(name: string, change: GroupChange, version: number): boolean {
     const { isChanged, isReranked } = change;
     for (const shared of isChanged || isReranked ? (this.#byNumbers.get(name) ?? []) : [])
@@ -192,13 +195,13 @@ export class SharedRules {
     return lines !== undefined;
   }
 
-  /** Whether {@link SharedRules.takeOutdated} would give something. */
+  /** Whether {@link SharedRules.takeOutdated} has something to return. */
   hasOutdated(): boolean {
     this.#settleBudget();
     return this.#outdated.length > 0;
   }
 
-  /** Rules that have become outdated since the last call: pods that have them need others. */
+  /** Rules that have become outdated since the last call. Pods with these rules need new ones. */
   takeOutdated(): readonly PodRules[] {
     this.#settleBudget();
     const outdated = this.#outdated;
@@ -218,7 +221,7 @@ export class SharedRules {
     this.#outdated.push(shared);
   }
 
-  /** Charges policies. @returns the groups that have to be filled for it */
+  /** Counts policies in the budget. @returns the groups that must be filled first */
   #charge(
     policies: readonly NetworkPolicy[],
     isFilled: (group: string) => boolean,
@@ -259,7 +262,7 @@ export class SharedRules {
     return shared;
   }
 
-  /** Makes the rules of a pod, and notes which groups they need. */
+  /** Makes the rules of a pod, and records which groups they need. */
   #findRules(choice: PolicyChoice): FoundRules {
     const { groups } = this.#index;
     const named = new Set<string>();
@@ -282,7 +285,7 @@ export class SharedRules {
     return { policy: this.#forgetOnError(find, [named, numbers]), named, numbers, cut };
   }
 
-  /** What pods with these policies share; reports a direction that is closed, as its rules are too large. */
+  /** The shared rules of pods with these policies. Reports directions that are closed because their rules are too large. */
   #shared(choice: PolicyChoice, policies: readonly NetworkPolicy[], found: FoundRules): Shared {
     const { groups } = this.#index;
     const { policy, numbers, cut } = found;
@@ -322,7 +325,7 @@ export class SharedRules {
     };
   }
 
-  /** Keeps rules, with the groups and policies that they need, until no pod has them. */
+  /** Stores rules, and the groups and policies that they need, until no pod has them. */
   #keep(shared: Shared): void {
     const { groups, budget } = this.#index;
     const { key, namespace, size, policies, held, numbers, groups: used } = shared;
@@ -339,13 +342,13 @@ export class SharedRules {
     this.#all.set(shared, shared);
   }
 
-  /** How many bytes rules take of the room of a namespace. */
+  /** The bytes that rules take from the budget of a namespace. */
   #sizeOf(rules: PodRules | undefined, namespace: string): number {
     const shared = rules && this.#all.get(rules);
     return shared?.namespace === namespace ? shared.size : 0;
   }
 
-  /** Rules for a pod that there is no room for: nothing passes in directions that are restricted, and nothing is computed for it. */
+  /** Rules for a pod that exceeds the budget: restricted directions are closed, and nothing is computed for them. */
   #close(choice: PolicyChoice): Shared {
     this.#reports.tooMany(choice);
     this.#drafts.forget(choice);
@@ -374,7 +377,7 @@ export class SharedRules {
     return shared;
   }
 
-  /** Forgets what was named for rules that cannot be read. */
+  /** Calls `find`. If policies cannot be read, deletes the groups that were created for them. */
   #forgetOnError<T>(find: () => T, lists: readonly ReadonlySet<string>[]): T {
     try {
       return find();

@@ -15,19 +15,19 @@ import type { RulesDraft } from "./rules-drafts.ts";
 /** Namespaces whose Services nearly every pod uses: the API server's and DNS. */
 const commonNamespaces: readonly string[] = ["default", "kube-system"];
 
-/** What {@link PolicyEngine} needs. */
+/** Options of {@link PolicyEngine}. */
 export interface PolicyEngineOptions {
   readonly clock: Clock;
   readonly logger?: Logger | undefined;
   readonly reports: PolicyReports;
   readonly most?: { readonly policies: Cost; readonly rules?: number | undefined } | undefined;
-  /** What all cells share. The engine raises the version when groups change. */
+  /** The lines that all cells share. The engine raises the version when groups change. */
   readonly lines: Pick<SharedLines, "services"> & { version: number };
-  /** How long changes wait at most while the effect of earlier ones is computed, milliseconds; Infinity for no limit. */
+  /** Longest time that changes are held while the effect of earlier ones is computed, milliseconds. Infinity means no limit. */
   readonly maxHeldMs: number;
-  /** Asks for the next version, at its usual time. */
+  /** Requests the next version at its usual time. */
   readonly schedule: () => void;
-  /** Asks for calls of {@link PolicyEngine.computeBlock} until nothing is left to do. */
+  /** Requests calls of {@link PolicyEngine.computeBlock} until there is nothing to do. */
   readonly compute: () => void;
 }
 
@@ -38,23 +38,23 @@ export interface PolicyCell {
   readonly knowsTiers: boolean;
   readonly hasShortLists: boolean;
   readonly sums: readonly number[];
-  /** Undefined until the pod's rules are known for the first time. */
+  /** Undefined until the pod's rules have been computed once. */
   view: CellView | undefined;
   rules: PodRules | undefined;
-  /** The rules that the cell waits for, as some groups are not filled. */
+  /** The rules that the cell waits for, because some groups are not filled. */
   draft: RulesDraft | undefined;
-  /** {@link AddressGroups.fills} when the policies of its pod last changed. */
+  /** The value of {@link AddressGroups.fills} when the policies of its pod last changed. */
   since: number;
-  /** Since when the cell is kept waiting for something to be computed, by the monotonic clock; undefined if it is not. */
+  /** Since when the cell waits for a computation, by the monotonic clock. Undefined if it does not wait. */
   heldSinceMs: number | undefined;
   wake: () => void;
 }
 
 /**
- * Computes the policies of cells in blocks of time, and wakes cells for which there is something new.
+ * Computes the policies of cells in blocks of time, and wakes cells for which something has changed.
  *
- * A cell waits until all groups of its namespace show the same state of the cluster. If pods never stop changing and it has waited for too
- * long, it gets each group as it was when that was last up to date. Cells with policies of administrators go on waiting, as those may deny.
+ * A cell waits until all groups of its namespace show the same state of the cluster. If pods change continuously and it has waited for too
+ * long, it gets each group as of when that was last up to date. Cells with administrators' policies continue to wait, because those may deny.
  */
 export class PolicyEngine implements SharedLines {
   readonly policies: PolicyIndex;
@@ -117,7 +117,7 @@ export class PolicyEngine implements SharedLines {
   /** Computes the policy of a cell from now on. */
   add(cell: PolicyCell): void {
     this.cells.add(cell);
-    // After changes that wait, as its pod may be one of them.
+    // After changes that are held, because its pod may be one of them.
     this.#intake.take(cell, () => {
       cell.since = this.groups.fills;
       if (this.cells.has(cell)) this.#turns.add(cell);
@@ -125,14 +125,14 @@ export class PolicyEngine implements SharedLines {
     });
   }
 
-  /** Forgets a cell, and what it has. */
+  /** Removes a cell and releases its rules. */
   delete(cell: PolicyCell): void {
     for (const cells of [this.cells, this.#turns, this.#toWake]) cells.delete(cell);
     this.#rules.release(cell.rules);
     this.#rules.releaseDraft(cell.draft);
     cell.rules = undefined;
     cell.draft = undefined;
-    this.#options.compute(); // others may have room now
+    this.#options.compute(); // others may fit the budget now
   }
 
   /** Whether a cell must wait. If so, it is woken later. */
@@ -145,12 +145,12 @@ export class PolicyEngine implements SharedLines {
     return isHeld;
   }
 
-  /** Notes that there is a new version for all cells. */
+  /** Call this when there is a new version for all cells. */
   noteVersion(): void {
     this.#hasNewVersion = true;
   }
 
-  /** Has all cells woken if there is a new version. */
+  /** Queues all cells to be woken, if there is a new version. */
   queueWakeups(): void {
     if (this.#hasNewVersion) for (const each of this.cells) this.#toWake.add(each);
     this.#hasNewVersion = false;
@@ -159,24 +159,24 @@ export class PolicyEngine implements SharedLines {
   /**
    * Computes policies until a time, and wakes cells.
    *
-   * @returns whether nothing is left to do
+   * @returns whether there is nothing more to do
    */
   computeBlock(untilMs: number): boolean {
     this.#intake.releaseIfDue();
     this.#turns.serve(untilMs);
     const isOver = this.#turns.isEmpty && this.groups.isSettled && !this.#rules.hasOutdated();
-    // While policies are being computed, cells get changes of Services at the usual times only.
+    // While policies are computed, cells get changes of Services only at the usual times.
     if (isOver) this.queueWakeups();
     else if (this.#hasNewVersion) this.#options.schedule();
-    // Policies may have used up the block. Waking gets half a block more, so that cells need not wait for all policies.
+    // Policies may have used up the block. Add half a block for waking, so that cells need not wait for all policies.
     this.#wake(Math.max(untilMs, this.#options.clock.monotonic() + blockMs / 2));
-    // Waiting changes may be made as soon as groups are up to date and cells have them, even if some cells still wait for their turns.
+    // Apply held changes as soon as groups are up to date and cells have them, even if some cells still wait for their turn.
     if (this.groups.isSettled && this.#toWake.size === 0) this.#intake.release();
     else this.#intake.hold();
     return isOver && this.#turns.isEmpty && this.#toWake.size === 0; // new cells may have waited
   }
 
-  /** Wakes cells until a time, but at least one. The next change of a cell is made as it is woken. */
+  /** Wakes cells until a time, but at least one. A cell's next change is made when it is woken. */
   #wake(untilMs: number): void {
     const { clock } = this.#options;
     let cells = 0;
@@ -200,13 +200,13 @@ export class PolicyEngine implements SharedLines {
     cell.heldSinceMs ??= this.#options.clock.monotonic();
   }
 
-  /** Whether a cell has waited for twice as long as changes wait at most. */
+  /** Whether a cell has waited for twice the longest time that changes are held. */
   #isHeldLong({ heldSinceMs }: PolicyCell): boolean {
     const { clock, maxHeldMs } = this.#options;
     return heldSinceMs !== undefined && clock.monotonic() - heldSinceMs >= 2 * maxHeldMs;
   }
 
-  /** Passes changes of groups on to their lines, and gives turns to cells whose policy may have changed. */
+  /** Applies changes of groups to their lines, and queues cells whose policy may have changed. */
   #publish(): void {
     const { lines } = this.#options;
     const version = lines.version + 1;
@@ -222,7 +222,10 @@ export class PolicyEngine implements SharedLines {
     }
   }
 
-  /** Gives a cell the rules that its pod has now, if their groups are filled. While policies of its namespace are unread, it reads some and keeps its turn. */
+  /**
+   * Gives a cell the current rules of its pod, if their groups are filled. While policies of its namespace are unread, only reads some of
+   * them, and the cell stays in the queue.
+   */
   #replaceRules(cell: PolicyCell): void {
     if (!this.policies.readSome(cell.namespace)) return;
     const { view, rules: before, draft: draftBefore, sums, namespace } = cell;
@@ -235,7 +238,7 @@ export class PolicyEngine implements SharedLines {
       return;
     }
     this.#turns.delete(cell);
-    // A pod that is not known yet gets closed rules, as policies of its namespace may select it. A pod that is gone keeps its rules until its cell ends.
+    // An unknown pod gets closed rules, because policies of its namespace may select it. A deleted pod keeps its rules until its cell ends.
     const rules = wanted ?? before ?? closedRules;
     if (rules !== before) {
       this.#rules.release(before);
@@ -245,12 +248,12 @@ export class PolicyEngine implements SharedLines {
       const first = [...new Set([...commonNamespaces, namespace])];
       if (view) view.setPolicy(policy);
       else cell.view = new CellView(this, { sums, first, policy });
-    } else if (wanted) this.#rules.release(wanted); // #rulesOf() has taken the same rules again
+    } else if (wanted) this.#rules.release(wanted); // #rulesOf() has returned the same rules again
     this.#toWake.delete(cell);
     cell.wake();
   }
 
-  /** The rules of a cell's pod, or a draft of them; neither if policies may select the pod and it is not known yet. */
+  /** The rules of a cell's pod, or a draft of them. Neither if policies may select the pod and it is not known yet. */
   #rulesOf(cell: PolicyCell): {
     readonly rules?: PodRules;
     readonly draft?: RulesDraft;

@@ -7,16 +7,16 @@ import type { TierPolicy } from "../policies/tier-policy.ts";
 import type { AffectedPods } from "./affected-pods.ts";
 import type { ChangeIntake } from "./change-intake.ts";
 
-/** What {@link PolicyObjects} needs. */
+/** Options of {@link PolicyObjects}. */
 export interface PolicyObjectsOptions {
   readonly policies: PolicyIndex;
   readonly affected: AffectedPods;
   readonly intake: ChangeIntake;
-  /** Is called when something has changed. */
+  /** Called when something has changed. */
   readonly onChange: () => void;
 }
 
-/** Takes the objects of the API that policies depend on, in their order, through a {@link ChangeIntake}. */
+/** Receives the API objects that policies depend on. Their changes go through a {@link ChangeIntake}, in order. */
 export class PolicyObjects {
   readonly #policies: PolicyIndex;
   readonly #affected: AffectedPods;
@@ -30,7 +30,7 @@ export class PolicyObjects {
     this.#onChange = onChange;
   }
 
-  /** Takes a slice; only the one that stands for a pod has an effect. */
+  /** Sets or deletes an EndpointSlice. Only the one that is treated as a pod has an effect. */
   setSlice(slice: EndpointSlice, isGone: boolean): void {
     const { namespace, name } = slice.metadata;
     if (`${namespace}/${name}` !== standInUid) return;
@@ -50,7 +50,7 @@ export class PolicyObjects {
     const before = groups.namespaceLabels(metadata.name);
     if (JSON.stringify(before) === JSON.stringify(labels)) return;
     groups.setNamespace(metadata.name, labels);
-    // Policies of administrators choose pods by the labels of their namespaces.
+    // Administrators' policies select pods by the labels of their namespaces.
     if (this.#policies.hasTiers) this.#affected.noteNamespace(metadata.name);
     this.#onChange();
   }
@@ -78,7 +78,7 @@ export class PolicyObjects {
 
   #forgetPods(): void {
     const { groups, nodes } = this.#policies;
-    // Pods first: each namespace looks for its own ones among all that are known.
+    // Remove pods first, because setNamespace() records a change for each known pod of the namespace.
     for (const uid of groups.podUids()) if (uid !== standInUid) groups.setPod(uid, undefined);
     for (const name of groups.namespaces()) groups.setNamespace(name, undefined);
     nodes.forgetPods();
@@ -109,7 +109,7 @@ export class PolicyObjects {
     });
   }
 
-  /** Takes a policy of an administrator; undefined if it is gone. */
+  /** Sets an administrator's policy. Undefined if it was deleted. */
   setTierPolicy(title: string, policy: TierPolicy | undefined): void {
     this.#take(`tier ${title}`, () => {
       this.#affected.notePolicy(this.#policies.setTierPolicy(title, policy));

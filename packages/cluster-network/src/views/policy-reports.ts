@@ -15,7 +15,7 @@ import {
   type RefusalLogOptions,
 } from "./refusal-log.ts";
 
-/** Reports policies that have no rules, or are closed, as they are too large. */
+/** Reports policies without rules, and closed directions, because policies are too large. */
 export class PolicyReports {
   readonly #ofNamespaces: RefusalLog;
   readonly #ofPods: RefusalLog;
@@ -29,15 +29,15 @@ export class PolicyReports {
     this.#ofRules = new RefusalLog(options, ofRules);
   }
 
-  /** There is no room for a NetworkPolicy. */
+  /** Reports a NetworkPolicy that exceeds the budget of its namespace. */
   refused({ namespace, count, example }: PolicyRefusal): void {
     this.#ofNamespaces.report({ namespace, count, example: titleOf(example) }, aboutOf(example));
   }
 
   /**
-   * The policies of a pod are too large together: the event is that of the youngest NetworkPolicy.
+   * Reports that the policies of a pod are too large in total. The youngest NetworkPolicy gets an event.
    *
-   * @param largest the policy of an administrator that chooses the most, if those are too large; it has an event, too
+   * @param largest the largest administrator's policy, if these are too large. It also gets an event
    */
   tooLarge(choice: PolicyChoice, largest: TierPolicy | undefined): void {
     reportYoungest(this.#ofPods, choice);
@@ -45,13 +45,13 @@ export class PolicyReports {
     if (largest) this.#ofTiers.report({ namespace, example: largest.title }, largest.about);
   }
 
-  /** The rules of the pods of a namespace are too large together for those of another pod. */
+  /** Reports a pod whose rules do not fit, because those of the namespace's pods are too large in total. */
   tooMany(choice: PolicyChoice): void {
     reportYoungest(this.#ofRules, choice);
   }
 }
 
-/** The policy of an administrator whose rules and addresses are the largest. */
+/** The administrator's policy with the largest rules and addresses. */
 export function largestTier(
   { tiers }: PolicyChoice,
   { view, ...origins }: PodPolicy,

@@ -4,7 +4,7 @@ import { maxPoliciesCost } from "../policies/policy-budget.ts";
 import { maxServicesCost } from "../services/service-cost.ts";
 import { maxRulesBytes } from "./rules-budget.ts";
 
-/** How often one namespace is reported at most, milliseconds: its users decide how often its objects change. */
+/** Minimum time between reports for one namespace, milliseconds. Its users decide how often its objects change. */
 const periodMs = 10 * 60_000;
 
 /** Options of {@link RefusalLog}. */
@@ -69,8 +69,8 @@ export const ofRules: RefusalTexts = {
 };
 
 /**
- * Reports namespaces whose objects take more than they may, in the log and by an event of one of the objects: when that begins, and
- * at most once in ten minutes while more of them lose their rules.
+ * Reports namespaces whose objects exceed a limit, in the log and with an event for one of the objects. Reports when this begins, and at most
+ * once in ten minutes while more objects lose their rules.
  */
 export class RefusalLog {
   readonly #options: RefusalLogOptions;
@@ -84,8 +84,8 @@ export class RefusalLog {
   }
 
   /**
-   * @param refusal `count` is how many objects have no rules; absent if that is not known
-   * @param about the object that is given as an example
+   * @param refusal `count` is the number of objects without rules, if known
+   * @param about the object that gets the event
    */
   report(
     refusal: {

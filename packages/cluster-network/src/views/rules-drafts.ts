@@ -2,34 +2,34 @@ import type { NetworkPolicy } from "@kip/k8s-types/network";
 import { policiesWithRules } from "../policies/pod-policy.ts";
 import type { PolicyChoice, PolicyIndex } from "../policies/policy-index.ts";
 
-/** Rules that cannot be made, or given to a pod, yet, as some groups are not filled. A draft keeps these groups while a pod waits. */
+/** Rules that cannot be made or used yet, because some groups are not filled. A draft keeps these groups while a pod waits for it. */
 export interface RulesDraft {
   readonly key: string;
   /** The namespace of the pods, if they have NetworkPolicies. */
   readonly namespace: string | undefined;
   readonly groups: ReadonlySet<string>;
-  /** Those of the groups that may not have been filled since the draft was made. */
+  /** The groups that may not have been filled since the draft was made. */
   readonly unfilled: Set<string>;
-  /** {@link AddressGroups.fills} when the draft was made. */
+  /** The value of {@link AddressGroups.fills} when the draft was made. */
   readonly since: number;
-  /** Namespaces of the pods that wait. */
+  /** Namespaces of the waiting pods. */
   readonly namespaces: Set<string>;
   readonly policies: readonly NetworkPolicy[];
-  /** Whether the addresses of the groups are kept, and not only their sizes: a group may be out of date again before the last one is filled. */
+  /** Whether the addresses of the groups are stored, and not only their sizes. A group may be outdated again before the last one is filled. */
   readonly storesAddresses: boolean;
   pods: number;
 }
 
-/** What {@link RulesDrafts.make} makes a draft of. */
+/** Options of {@link RulesDrafts.make}. */
 export interface DraftOptions {
   readonly choice: PolicyChoice;
   readonly groups: ReadonlySet<string>;
   readonly unfilled: Set<string>;
-  /** Whether rules need the addresses of the groups; otherwise only their sizes are needed. */
+  /** Whether rules need the addresses of the groups, and not only their sizes. */
   readonly needsAddresses: boolean;
 }
 
-/** Notes that something uses a group, or no longer does. */
+/** Counts a use of a group (1), or its end (-1). */
 type Use = (group: string, change: 1 | -1, namespace?: string) => void;
 
 /** Drafts of rules. All pods that the same policies select wait for the same draft. */
@@ -44,9 +44,9 @@ export class RulesDrafts {
   }
 
   /**
-   * The draft that pods with these policies wait for; undefined if there is none, or nothing to wait for any longer.
+   * The draft that pods with these policies wait for. Undefined if there is none, or if its groups are filled.
    *
-   * @param since as of {@link AddressGroups.isFilled}: since when the pod has these policies, which may be longer than the draft is there
+   * @param since see {@link AddressGroups.isFilled}. The pod may have these policies for longer than the draft exists
    */
   unfilled(choice: PolicyChoice, since: number | undefined): RulesDraft | undefined {
     const draft = this.#byKey.get(choice.key);
@@ -72,7 +72,7 @@ export class RulesDrafts {
     return true;
   }
 
-  /** Makes a draft, which keeps its groups and policies. */
+  /** Creates a draft, which keeps its groups and policies. */
   make({ choice, groups, unfilled, needsAddresses }: DraftOptions): RulesDraft {
     const { key, tiers } = choice;
     const policies = policiesWithRules(choice);
@@ -87,7 +87,7 @@ export class RulesDrafts {
     return draft;
   }
 
-  /** Notes that a pod waits for a draft. Pods of several namespaces may share one that is of administrators' policies alone. */
+  /** Adds a pod that waits for a draft. Pods of several namespaces may share a draft if it only has administrators' policies. */
   join(draft: RulesDraft, namespace: string): void {
     draft.pods++;
     if (draft.namespaces.has(namespace)) return;
@@ -95,12 +95,12 @@ export class RulesDrafts {
     this.#index.groups.addWaiter(draft.unfilled, namespace);
   }
 
-  /** Gives no further pods the draft of these policies. Those that wait for it keep it. */
+  /** Removes the draft of these policies, so that no more pods get it. Pods that already wait for it keep it. */
   forget({ key }: PolicyChoice): void {
     this.#byKey.delete(key);
   }
 
-  /** Notes that a pod no longer waits for rules. */
+  /** Call this when a pod no longer waits for a draft. */
   release(draft: RulesDraft | undefined): void {
     if (!draft || --draft.pods > 0) return;
     if (this.#byKey.get(draft.key) === draft) this.#byKey.delete(draft.key);
@@ -115,7 +115,7 @@ export class RulesDrafts {
   }
 }
 
-/** Whose NetworkPolicies rules are made from; undefined if they are made from those of administrators alone. */
+/** The namespace of the NetworkPolicies that rules are made from. Undefined if there are only administrators' policies. */
 export function ownerOf({ policies, pod }: PolicyChoice): string | undefined {
   return policies.length > 0 ? pod.namespace : undefined;
 }

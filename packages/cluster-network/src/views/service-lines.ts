@@ -13,34 +13,34 @@ import { VersionedTable } from "./versioned-table.ts";
 /** Lines for one change. */
 export interface LinesPart {
   readonly lines: Buffer;
-  /** Services that the lines are of. */
+  /** Names of the Services in the lines. */
   readonly keys: readonly string[];
-  /** Services that did not fit. */
+  /** Names of the Services that did not fit. */
   readonly rest: readonly string[];
 }
 
-/** Most bytes of one bucket in a change, unless one Service has more. Users decide how large Services are, and which bucket they are in. */
+/** Maximum size of one bucket's lines in a change, unless one Service has more. Users decide how large Services are, and in which bucket. */
 const maxBucketBytes = limits.changeBytes / 8;
 
 /**
- * Most bytes of changed Services in one part of a change, unless one Service has more. For a slow cell, changes of the namespace that
- * changes most pile up; those of other namespaces wait for at most so many bytes of them.
+ * Maximum size of changed Services in one part of a change, bytes, unless one Service has more. For a slow cell, changes of the namespace
+ * that changes most accumulate. Changes of other namespaces wait for at most this many bytes of them.
  */
 const maxChangedBytes = 64 * 1024;
 
-/** About how many bytes of a namespace are sent to a new cell ahead of the rest of the table. */
+/** Approximate size of a namespace's lines that are sent to a new cell before the rest of the table, bytes. */
 const namespaceBytes = 512 * 1024;
 
-/** How many differences are kept for other cells, and how many parts of late Services: most cells ask for the same few. */
+/** How many differences, and how many parts of deferred Services, are cached for other cells. Most cells need the same few. */
 const maxDifferences = 32;
 
-/** How many parts of a bucket are kept for other cells, and how many times the size of the bucket they may have together. */
+/** How many parts of a bucket are cached for other cells, and their maximum total size as a multiple of the bucket's size. */
 const maxParts = { count: 16, times: 2 } as const;
 
-/** How many changes of Services are remembered at least. */
+/** Minimum number of changes of Services that are remembered. */
 const minRemembered = 4096;
 
-/** For at least so many deleted Services the bucket stays cached, as some cells may not know yet that they are gone. */
+/** Minimum size of the cache of bucket numbers. It also contains deleted Services, because some cells may still have to remove them. */
 const minCachedBuckets = 4096;
 
 interface BucketPart {
@@ -51,8 +51,8 @@ interface BucketPart {
 const nothing: LinesPart = { lines: Buffer.alloc(0), keys: [], rest: [] };
 
 /**
- * The table of Services as lines. What several cells need is encoded once: the difference between two versions, each
- * bucket of the table, and the Services of a namespace. So cells that take the table at the same time share its bytes.
+ * The table of Services as encoded lines. Lines for several cells are encoded only once: the difference between two versions, each bucket
+ * of the table, and the Services of a namespace. So cells that read the table at the same time share its bytes.
  */
 export class ServiceLines {
   readonly #table = new VersionedTable<string>(minRemembered);
@@ -60,17 +60,17 @@ export class ServiceLines {
   readonly #keys: Set<string>[] = Array.from({ length: bucketCount }, () => new Set<string>());
   /** Bytes of each bucket. */
   readonly #bytes = Array<number>(bucketCount).fill(0);
-  /** Parts of each bucket, for cells that have the same Services of it already; the newest one first. */
+  /** Cached parts of each bucket, for cells that already have the same Services of it. The newest one is first. */
   readonly #buckets = new Map<number, readonly BucketPart[]>();
   readonly #differences = new Map<number, LinesPart>();
   /**
-   * Parts of late Services by the list that cells share, the newest one last. Not a WeakMap: each part has the list of the next one, so one
-   * waiting cell would keep all later parts.
+   * Cached parts of deferred Services, by the list that cells share. The newest one is last. Not a WeakMap, because each part has the list of
+   * the next part as its rest, so one waiting cell would keep all later parts in memory.
    */
   readonly #deferredParts = new Map<readonly string[], LinesPart>();
   readonly #namespaces = new Map<string, Set<string>>();
   readonly #namespaceLines = new Map<string, Buffer>();
-  /** Caches `bucketOf`, which takes as long as ten look-ups. */
+  /** Caches `bucketOf`, which takes as long as ten lookups in a map. */
   readonly #bucketOf = new Map<string, number>();
   /** Caches {@link ServiceLines.bucketsOf}. */
   readonly #bucketsOf = new WeakMap<readonly string[], readonly number[]>();
@@ -82,9 +82,9 @@ export class ServiceLines {
   }
 
   /**
-   * Takes the state of a Service. One that cells would refuse is left out.
+   * Sets the state of a Service. Leaves it out if cells would reject it.
    *
-   * @returns whether that is a change
+   * @returns whether anything has changed
    */
   set(key: string, view: ServiceView | undefined, version: number): boolean {
     const before = this.#table.get(key);
@@ -109,7 +109,7 @@ export class ServiceLines {
     return true;
   }
 
-  /** Buckets of Services, each once. Cells that give the same list share them. */
+  /** Buckets of Services, without duplicates. Calls with the same array share the result. */
   bucketsOf(keys: readonly string[]): readonly number[] {
     const buckets = this.#bucketsOf.get(keys) ?? [...new Set(keys.map((key) => this.#bucket(key)))];
     this.#bucketsOf.set(keys, buckets);
@@ -132,7 +132,7 @@ export class ServiceLines {
     return this.#keys[bucket]?.size === 0;
   }
 
-  /** Lines of the Services of a namespace; those of its first ones if there are very many. */
+  /** Lines of the Services of a namespace. Only the first ones if there are very many. */
   namespace(name: string): Buffer {
     const known = this.#namespaceLines.get(name);
     if (known) return known;
@@ -150,10 +150,10 @@ export class ServiceLines {
   }
 
   /**
-   * Lines of a bucket for one change: all of them, with the line that makes it whole, or the smallest ones if they are too
-   * many for one change.
+   * Lines of a bucket for one change. Either all of them, with the line that completes the bucket, or the smallest ones if they do not all fit
+   * into one change.
    *
-   * @param sent names of those that earlier changes had
+   * @param sent names of the Services that earlier changes contained
    */
   bucket(number: number, sent: ReadonlySet<string> = new Set()): LinesPart {
     const known = this.#buckets.get(number) ?? [];
@@ -161,7 +161,7 @@ export class ServiceLines {
     if (same) return same.part;
     const part = this.#bucketPart(number, sent);
     const parts = [{ sent: new Set(sent), part }, ...known.slice(0, maxParts.count - 1)];
-    // Each part may have the whole bucket, so it does not suffice to limit their number.
+    // Each part may contain the whole bucket, so it is not enough to limit their number.
     let bytes = 0;
     const isTooMuch = (one: BucketPart): boolean =>
       (bytes += one.part.lines.length) > maxParts.times * this.#bytesOf(number);
@@ -187,11 +187,11 @@ export class ServiceLines {
   }
 
   /**
-   * Lines of what has changed after a version, or of as much of it as one change has room for, beginning with the namespaces that have the
-   * least. Undefined if the changes are no longer remembered.
+   * Lines of the Services that have changed after a version. If not all fit into one change, those of the namespaces with the smallest changes.
+   * Undefined if the changes are no longer remembered.
    */
   since(version: number): LinesPart | undefined {
-    // Other changes raise the version, too: a cached difference for each would only be removed by the next change of a Service.
+    // The version also rises by other changes. Caching a difference for each of them would grow until the next change of a Service.
     if (version >= this.#changedAt) return nothing;
     const known = this.#differences.get(version);
     if (known) return known;
@@ -202,7 +202,7 @@ export class ServiceLines {
     return part;
   }
 
-  /** Lines of the first Services of a list that earlier changes had no room for. Cells that give the same list share them. */
+  /** Lines of the first Services of a list of deferred ones. Calls with the same array share the result. */
   deferred(keys: readonly string[]): LinesPart {
     if (keys.length === 0) return nothing;
     const known = this.#deferredParts.get(keys);
@@ -218,7 +218,7 @@ export class ServiceLines {
     return keys.map((key) => ({ key, line: this.#table.get(key) ?? deletionLine(key) }));
   }
 
-  /** As many lines as there is room for, and at least one. */
+  /** As many lines as fit into `most` bytes, but at least one. */
   #firstOf(all: readonly ServiceLine[], most: number): LinesPart {
     let bytes = 0;
     const end = all.findIndex(({ line }, index) => (bytes += line.length) > most && index > 0);
@@ -239,7 +239,7 @@ interface ServiceLine {
   readonly line: string;
 }
 
-/** Sorts lines: those of namespaces with fewer bytes first, and within a namespace the short ones, so that they do not wait for long ones. */
+/** Sorts lines: namespaces with fewer bytes first, and short lines first within a namespace, so that they do not wait for long ones. */
 function byNamespace(all: readonly ServiceLine[]): readonly ServiceLine[] {
   const lists = Map.groupBy(all, ({ key }) => namespaceOf(key));
   return [...lists.values()]
@@ -252,7 +252,7 @@ function smallFirst(a: ServiceLine, b: ServiceLine): number {
   return a.line.length - b.line.length;
 }
 
-/** Undefined for a Service whose line no cell would take. */
+/** The line of a Service. Undefined if cells would reject it. */
 function readableLine(key: string, view: ServiceView): string | undefined {
   const line = encodeLine({ kind: "service", key, view });
   return isReadableService(line, key, view) ? line : undefined;
@@ -262,7 +262,7 @@ function deletionLine(key: string): string {
   return encodeLine({ kind: "service", key, view: undefined });
 }
 
-/** Lines have one byte for each character: names are of ASCII. */
+/** The size of lines, bytes. All names are ASCII, so each character is one byte. */
 function sizeOf(list: readonly { readonly line: string }[]): number {
   return list.reduce((sum, { line }) => sum + line.length, 0);
 }

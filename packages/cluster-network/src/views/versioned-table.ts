@@ -1,4 +1,4 @@
-/** Values by key, and a log of changes. A reader that has seen a version gets each key that has changed since then once. */
+/** A map with a log of changes. A reader of an earlier version gets each key that has changed since then once. */
 export class VersionedTable<V> {
   readonly #values = new Map<string, V>();
   #log: { readonly version: number; readonly key: string }[] = [];
@@ -6,7 +6,7 @@ export class VersionedTable<V> {
   /** Changes up to this version are no longer in the log. */
   #forgotten = 0;
 
-  /** @param minRemembered how many changes are remembered at least, however few values there are; up to twice as many are kept */
+  /** @param minRemembered the minimum number of changes that are remembered, even if there are few values. Up to twice as many are stored */
   constructor(minRemembered: number) {
     this.#minRemembered = minRemembered;
   }
@@ -23,7 +23,7 @@ export class VersionedTable<V> {
     return this.#values.entries();
   }
 
-  /** Sets a value, or removes it with undefined. Versions never fall. */
+  /** Sets a value, or removes it with undefined. Versions must not decrease. */
   set(key: string, value: V | undefined, version: number): void {
     if (value === undefined) this.#values.delete(key);
     else this.#values.set(key, value);
@@ -31,7 +31,7 @@ export class VersionedTable<V> {
     if (this.#log.length > 2 * Math.max(this.#minRemembered, this.#values.size)) this.#forget();
   }
 
-  /** What has changed after a version, undefined for keys that are gone; undefined if that is not remembered. */
+  /** The changes after a version. The value of a removed key is undefined. Returns undefined if the changes are no longer remembered. */
   since(version: number): ReadonlyMap<string, V | undefined> | undefined {
     if (version < this.#forgotten) return undefined;
     const changes = new Map<string, V | undefined>();
@@ -43,7 +43,7 @@ export class VersionedTable<V> {
     return changes;
   }
 
-  /** The version of the last change that a reader of a version has seen. {@link VersionedTable.since} gives the same for both. */
+  /** The version of the last change that is not after a version. {@link VersionedTable.since} returns the same for both. */
   lastChange(version: number): number {
     let [from, to] = [0, this.#log.length];
     while (from < to) {

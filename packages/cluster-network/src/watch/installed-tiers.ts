@@ -1,16 +1,16 @@
 import { isNotFound, type ApiClient } from "@kip/k8s-client";
 import { tierGroup, tierPath, tierResources, type TierResource } from "./tier-kinds.ts";
 
-/** A kind of administrators' policies that an API server serves. */
+/** A kind of administrators' policies that the API server serves. */
 export interface InstalledTier {
   readonly kind: TierResource["kind"];
-  /** As RBAC names it. */
+  /** Its resource name in RBAC. */
   readonly resource: string;
-  /** Of all its objects. */
+  /** The path of all its objects. */
   readonly path: string;
 }
 
-/** What any user may ask: which kinds of administrators' policies there are. @throws {K8sError} */
+/** The kinds of administrators' policies that are installed. Every user has the rights for this. @throws {K8sError} */
 export async function installedTiers(
   client: ApiClient,
   signal: AbortSignal,

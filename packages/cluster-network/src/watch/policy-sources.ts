@@ -1,33 +1,33 @@
-/** What {@link PolicySources} needs. */
+/** Options of {@link PolicySources}. */
 export interface PolicySourcesOptions {
-  /** Begins to watch what policies depend on, until the signal aborts; resolves when all of it is known. */
+  /** Watches the objects that policies depend on until the signal aborts. Resolves when all of them are known. */
   readonly begin: (signal: AbortSignal) => Promise<void>;
-  /** Forgets what was watched. */
+  /** Removes the watched objects. */
   readonly forget: () => void;
 }
 
 /**
- * Watches what policies depend on, such as the pods of the whole cluster, only while there is a policy. Changes of policies are held back until
- * all of that is known, as pods would otherwise be closed to peers that a policy allows.
+ * Watches the objects that policies depend on, such as the pods of the whole cluster, but only while there is a policy. Changes of policies
+ * are held until all of these objects are known. Otherwise pods would be closed to peers that a policy allows.
  */
 export class PolicySources {
   readonly #options: PolicySourcesOptions;
   #count = 0;
   #abort: AbortController | undefined;
   #synced: Promise<void> = Promise.resolve();
-  /** Changes of policies that are held back; undefined while none are. */
+  /** Changes of policies that are held. Undefined while changes are not held. */
   #held: (() => void)[] | undefined;
 
   constructor(options: PolicySourcesOptions) {
     this.#options = options;
   }
 
-  /** Resolves when all policies that have come are passed on. The first policy after a time without any makes a new promise. */
+  /** Resolves when all received policies have been passed on. The first policy after a time without any creates a new promise. */
   get synced(): Promise<void> {
     return this.#synced;
   }
 
-  /** Takes a change of a policy. @param take passes it on; called now, or when what policies depend on is known */
+  /** Handles a change of a policy. @param take passes it on. Called now, or when the objects that policies depend on are known */
   change(type: "added" | "updated" | "deleted", take: () => void): void {
     if (type === "added" && this.#count++ === 0) this.#begin();
     if (this.#held) this.#held.push(take);

@@ -4,7 +4,7 @@ import type { TierKind } from "../policies/tier-policy.ts";
 /** API group of administrators' policies. */
 export const tierGroup = "policy.networking.k8s.io";
 
-/** A kind of administrators' policies, with the versions that are read, the preferred one first. */
+/** A kind of administrators' policies, with the supported versions, the preferred one first. */
 export interface TierResource {
   readonly kind: TierKind;
   /** Its plural. */
@@ -12,7 +12,7 @@ export interface TierResource {
   readonly versions: readonly string[];
 }
 
-/** All of them. None need be installed. */
+/** All supported kinds. They may or may not be installed. */
 export const tierResources: readonly TierResource[] = [
   { kind: "AdminNetworkPolicy", resource: "adminnetworkpolicies", versions: ["v1alpha1"] },
   {

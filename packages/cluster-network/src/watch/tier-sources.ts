@@ -9,7 +9,7 @@ import {
 import type { TierKind, TierObject } from "../policies/tier-policy.ts";
 import { tierGroup, tierPath, tierResources, type TierResource } from "./tier-kinds.ts";
 
-/** What a {@link TierSources} needs. */
+/** Options of {@link TierSources}. */
 export interface TierSourcesOptions extends Pick<
   InformerOptions<KubeObject>,
   "client" | "clock" | "logger" | "signal"
@@ -21,7 +21,7 @@ export interface TierSourcesOptions extends Pick<
   ) => void;
 }
 
-/** What is read of a definition of a resource. */
+/** The fields of a CustomResourceDefinition that are read. */
 interface Definition {
   readonly spec?: {
     readonly versions?: readonly { readonly name: string; readonly served?: boolean }[];
@@ -36,13 +36,13 @@ interface Watched {
   readonly abort: AbortController;
   readonly synced: Promise<void>;
   readonly known: Map<string, TierObject>;
-  /** Of another version, in force until this one is known. */
+  /** The watch of another version. Its policies are in force until those of this version are known. */
   previous: Watched | undefined;
 }
 
 /**
- * Watches policies of administrators while their API is installed, which may change at any time. Whether it is, a watch of the
- * CustomResourceDefinition of each kind tells.
+ * Watches administrators' policies while their API is installed, which may change at any time. To find out, this also watches the
+ * CustomResourceDefinition of each kind.
  */
 export class TierSources {
   readonly #options: TierSourcesOptions;
@@ -59,7 +59,7 @@ export class TierSources {
     this.#definitions.catch(() => {}); // it was ended before
   }
 
-  /** Resolves when all policies are known that there are now. @throws the signal's reason */
+  /** Resolves when all current policies are known. @throws the signal's reason */
   async synced(signal: AbortSignal): Promise<void> {
     await untilAborted(this.#definitions, signal);
     for (const { synced, abort } of this.#watched.values()) {
@@ -79,7 +79,7 @@ export class TierSources {
       clock,
       logger,
       signal,
-      // Without this permission the API counts as not installed; the informer's log says what is missing.
+      // Without this permission the API counts as not installed. The informer logs which permission is missing.
       onError: (error) => {
         if (K8sError.is(error, "K8S_FORBIDDEN")) forbidden.resolve();
       },
@@ -107,7 +107,7 @@ export class TierSources {
     else this.#watched.set(kind, this.#watch(resource, version, inForce));
   }
 
-  /** @param previous policies of another version, which are in force until those of this one are known */
+  /** @param previous the watch of another version. Its policies are in force until those of this one are known */
   #watch(resource: TierResource, version: string, previous: Watched | undefined): Watched {
     const { client, clock, logger, signal, onPolicy } = this.#options;
     const { kind } = resource;
@@ -157,7 +157,7 @@ function versionOf({ versions }: TierResource, { spec, status }: Definition): st
   return versions.find((version) => served.includes(version));
 }
 
-/** Definitions are large by their schemas. */
+/** Removes the schemas of a definition, because they are large. */
 function withoutSchemas(object: Definition & KubeObject): Definition & KubeObject {
   const versions = (object.spec?.versions ?? []).map(({ name, served }) => ({
     name,

@@ -28,7 +28,7 @@ export interface WatchClusterNetworkOptions {
   readonly signal: AbortSignal;
 }
 
-/** As for kube-proxy, the API server leaves out Services of other proxies and slices of headless Services. */
+/** Selectors for the API server. As with kube-proxy, they exclude Services of other proxies and slices of headless Services. */
 const proxied = {
   services: { labelSelector: `!${otherProxyLabel}` },
   slices: { labelSelector: `!${headlessLabel}` },
@@ -37,7 +37,7 @@ const proxied = {
 /** A watch of the cluster's network. */
 export interface ClusterNetworkWatch {
   /**
-   * Resolves when everything that views of cells depend on is known. Before that no cell must be given a view.
+   * Resolves when everything that views of cells depend on is known. Before that, no cell may get a view.
    *
    * @throws the signal's reason
    */
@@ -45,8 +45,8 @@ export interface ClusterNetworkWatch {
 }
 
 /**
- * Keeps the views up to date with the cluster, by one watch for each kind; namespaces and pods are watched only while there
- * is a policy.
+ * Keeps the views up to date with the cluster, with one watch for each kind. Namespaces and pods are only watched while there is a policy,
+ * and nodes only while there is an administrators' policy.
  */
 export function watchClusterNetwork(options: WatchClusterNetworkOptions): ClusterNetworkWatch {
   const { views } = options;
@@ -97,7 +97,7 @@ export function watchClusterNetwork(options: WatchClusterNetworkOptions): Cluste
     }),
   ]);
   always.catch(() => {}); // it was ended before
-  // Nothing waits for it: until the node is registered, the zone is the one that kip registers it with.
+  // Nothing waits for this watch. Until the node is registered, the zone is the one that kip will register it with.
   void watch<Node>(options, paths.nodes(), {
     query: { fieldSelector: `metadata.name=${views.nodeName}` },
     onEvent: ({ type, object }) => {
@@ -128,12 +128,12 @@ function labelsOnly({ metadata }: Node & KubeObject): Node & KubeObject {
   return { metadata };
 }
 
-/** Nodes are written often; only addresses and labels are kept. */
+/** Keeps only addresses and labels of a node, because nodes change often. */
 function addressesOnly({ metadata, status }: Node & KubeObject): Node & KubeObject {
   return { metadata, status: { addresses: status?.addresses ?? [] } };
 }
 
-/** Pods of the whole cluster are kept: only what policies look at. */
+/** Keeps only the fields of a pod that policies use, because the pods of the whole cluster are stored. */
 function usedFieldsOnly({ metadata, spec, status }: Pod): Pod {
   const { namespace, name, uid, resourceVersion, labels } = metadata;
   const ports = (list: Pod["spec"]["containers"] = []): Pod["spec"]["containers"] =>
