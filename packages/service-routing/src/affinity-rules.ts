@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Family } from "./family.ts";
 import type { RuleSet, RuleSetBuilder } from "./rule-set.ts";
 
-/** Session affinity for one list of endpoints of a port. Each list has a chain and maps of its own, as two lists may have no endpoint in common. */
+/** Session affinity for one list of endpoints of a port. Each list has its own chain and maps, because two lists may have no common endpoint. */
 export interface AffinityOptions {
   readonly rules: RuleSetBuilder;
   readonly family: Family;
@@ -12,31 +12,32 @@ export interface AffinityOptions {
   /** How long a client keeps its endpoint after its last connection. */
   readonly seconds: number;
   readonly endpoints: readonly string[];
-  /** Places in `endpoints` that have elements. @default all */
+  /** Indexes in `endpoints` for which elements are made. @default all */
   readonly places?: ReadonlySet<number> | undefined;
   /** The address and port of an endpoint, as a value of a map. */
   readonly dataOf: (endpoint: string) => string;
 }
 
-/** A map in which the kernel notes the endpoint of each client. It has the same name in both tables of Services. */
+/** A map in which the kernel stores the endpoint of each client. It has the same name in both tables of Services. */
 export interface ClientMap {
   readonly ip: Family["ip"];
   readonly name: string;
   readonly namespace: string;
 }
 
-/** The range of numbers of endpoints, which are marks of packets. All are larger than any index in a list of endpoints. */
+/** The range of endpoint numbers, which are used as packet marks. All are larger than any index in a list of endpoints. */
 export const affinityMarks = { first: 0x4000_0000, last: 0x4fff_ffff } as const;
 
-/** How many clients of a list keep their endpoint at one time. Further clients get a new one with each connection. */
+/** Maximum number of clients of a list that keep their endpoint. Other clients get a new endpoint with each connection. */
 const maxClients = 65_536;
 
 /**
- * The chain of a port with session affinity. The map of clients has the number of each client's endpoint. The number is a hash of the
- * endpoint, not its index in the list, which changes with other endpoints. If no endpoint has the number, the client's endpoint is gone and
- * it gets another one. The client's element is deleted first, as the kernel does not change the value of an element by an update.
+ * Adds the chain of a port with session affinity. The map of clients contains the number of each client's endpoint. The number is a hash of
+ * the endpoint. It is not the endpoint's index in the list, because that changes when other endpoints change. If no endpoint has the number,
+ * the client's endpoint is gone, and it gets another one. The client's element is deleted first, because an update in the kernel does not
+ * change the value of an element.
  *
- * The seconds are in rules only, not in definitions of maps, so another timeout keeps all clients and their endpoints.
+ * The timeout is only in rules, not in definitions of maps. So a new timeout keeps all clients and their endpoints.
  */
 export function addAffinity(options: AffinityOptions): void {
   const { rules, family, protocol, chain, seconds, endpoints, places, dataOf } = options;
@@ -75,14 +76,14 @@ export function clientMapsOf({ sets }: RuleSet, { ip }: Family, key: string): re
   return names.map((name) => ({ ip, name, namespace }));
 }
 
-/** Whether hashes of these endpoints collide: then the numbers of some depend on which others there are. */
+/** Whether hashes of these endpoints collide. If so, the numbers of some endpoints depend on the other endpoints. */
 export function haveCollidingHashes(endpoints: readonly string[]): boolean {
   return new Set(endpoints.map(numberOf)).size < endpoints.length;
 }
 
 /**
- * A number for each endpoint, whatever their order. If two hashes collide, for which 2,000 endpoints have a chance of 1 %, the endpoint that
- * sorts later gets the next free number.
+ * A number for each endpoint, independent of their order. If two hashes collide, the endpoint that sorts later gets the next free number. For
+ * 2,000 endpoints, the probability of a collision is 1 %.
  */
 function numbersOf(endpoints: readonly string[]): ReadonlyMap<string, number> {
   const numbers = new Map(endpoints.map((endpoint) => [endpoint, numberOf(endpoint)]));

@@ -2,7 +2,7 @@ import type { ServicePortView, ServiceView } from "@kip/network-view";
 import { families, ofFamily } from "./family.ts";
 import { endpointCount, portOf } from "./service-change.ts";
 
-/** Orders a new list so that entries of an earlier list keep their index where possible. Then only elements of other entries change. */
+/** Orders a new list so that entries of an earlier list keep their index if possible. Then only elements for other entries change. */
 export function arrange(before: readonly string[], next: readonly string[]): readonly string[] {
   const rest = new Set(next);
   const result: (string | undefined)[] = Array.from({ length: next.length }, (_, index) => {
@@ -16,7 +16,7 @@ export function arrange(before: readonly string[], next: readonly string[]): rea
 /**
  * A Service with its endpoints ordered by {@link arrange}.
  *
- * @returns steps of one port each, which yield how many endpoints they have looked at
+ * @returns steps of one port each. A step yields the number of endpoints that it has read
  */
 export function* arranged(
   before: ServiceView | undefined,
@@ -29,7 +29,7 @@ export function* arranged(
     ports.push(
       withEndpoints(port, (list, field) => {
         const was = old?.[field] ?? [];
-        // Indexes count within a family. An endpoint of one family in a gap of the other one would shift all later ones.
+        // Indexes count within an IP family, so arrange each family separately. Otherwise indexes of unchanged endpoints would shift.
         return families.flatMap((family) => arrange(ofFamily(was, family), ofFamily(list, family)));
       }),
     );
@@ -38,7 +38,7 @@ export function* arranged(
   return { ...next, ports };
 }
 
-/** A Service with its endpoints in the order in which kip sends them. */
+/** A Service with its endpoints in the order that kip sends. */
 export function withSortedEndpoints(view: ServiceView): ServiceView {
   const ports = view.ports.map((port) => withEndpoints(port, (list) => [...list].sort()));
   return { ...view, ports };

@@ -4,7 +4,7 @@ import type { Groups } from "./policy-change.ts";
 /** Addresses that a change may add to a group or remove from it, by group. */
 export type ChangedAddresses = ReadonlyMap<string, ReadonlySet<string> | "all">;
 
-/** The addresses that lines of a change name. */
+/** The addresses in the lines of a change. */
 export function changedAddresses(lines: readonly GroupLine[]): ChangedAddresses {
   const changed = new Map<string, Set<string> | "all">();
   for (const line of lines) {
@@ -20,8 +20,8 @@ export function changedAddresses(lines: readonly GroupLine[]): ChangedAddresses 
 }
 
 /**
- * All groups, with only those of their addresses that a change names. Before and after the change, these parts differ by the same addresses as
- * the whole groups, and a group may have very many of which one changes. The result does not follow later changes.
+ * All groups, but only with those of their addresses that a change contains. The parts before and after the change differ by the same
+ * addresses as the whole groups. They are smaller, because a group may have very many addresses of which one changes. The result is a copy.
  */
 export function partOf(groups: Groups, changed: ChangedAddresses): Groups {
   return new Map(

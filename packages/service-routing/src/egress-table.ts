@@ -2,24 +2,25 @@ import { outermost, parseCidr } from "@kip/network-view";
 import { families, ofFamily, type Family } from "./family.ts";
 import { rangeSet } from "./range-set.ts";
 
-/** What {@link egressTables} are made for. */
+/** The pod that {@link egressTables} are for, and its network. */
 export interface EgressPlace {
   /** The pod's addresses, at most one of each family. */
   readonly podAddresses: readonly string[];
-  /** The machine's end of the pod's cable. */
+  /** Name of the machine's end of the pod's cable. */
   readonly cable: string;
-  /** CIDRs to which packets keep the pod's address; a family's range of all addresses leaves that family alone. */
+  /** CIDRs to which packets keep the pod's address. If they cover all addresses of a family, it gets no table. */
   readonly directRanges: readonly string[];
 }
 
 const table = "kip_egress";
 
 /**
- * Commands of nft that give what the pod sends to addresses outside of the direct ranges the machine's own address, in place of
- * those of before, as one transaction. Connections that are open stay as they are.
+ * Commands of nft that masquerade packets of the pod to addresses outside of the direct ranges: they get the machine's address as source. The
+ * commands replace earlier ones in one transaction. Open connections do not change.
  *
- * The kernel asks these rules after those that forward: Services have been led to an endpoint, and the pod's policies have seen
- * its own address. Answers get the pod's address back before policies see them. It follows ip-masq-agent, for the one pod of a machine.
+ * The kernel evaluates these rules after the forward hook. So Services are already translated to an endpoint, and the pod's policies have seen
+ * the pod's own address. In replies, the pod's address is restored before policies see them. This corresponds to ip-masq-agent, for the only
+ * pod of a machine.
  */
 export function egressTables({ podAddresses, cable, directRanges }: EgressPlace): string {
   return families

@@ -2,32 +2,31 @@ import { endpointText } from "@kip/network-view";
 import type { StaleFlows } from "./connections/stale-flows.ts";
 import { families, ofFamily, type Family } from "./family.ts";
 
-/** A port of the machine that leads to a port of its pod. */
+/** A port of the machine that is forwarded to a port of its pod. */
 export interface HostPort {
   readonly protocol: "TCP" | "UDP" | "SCTP";
   readonly hostPort: number;
   readonly containerPort: number;
-  /** The one address of the machine at which it answers. @default all of them, the loopback ones too */
+  /** The only address of the machine at which the port is open. @default all addresses, including loopback ones */
   readonly hostIp?: string | undefined;
 }
 
-/** What host ports are made for. */
+/** The pod that host ports are for, and its network. */
 export interface HostPortsPlace {
   /** The pod's addresses, at most one of each family. */
   readonly podAddresses: readonly string[];
-  /** The machine's end of the pod's cable. */
+  /** Name of the machine's end of the pod's cable. */
   readonly cable: string;
 }
 
 const table = "kip_host_ports";
 
 /**
- * Commands of nft that lead the machine's ports to the pod, in place of those of before, as one transaction. Connections
- * that are open stay. It follows the CNI plugin `portmap`: what comes from elsewhere keeps its source; what the pod sends to
- * itself, and what the machine sends from a loopback address, gets the machine's own.
+ * Commands of nft that forward ports of the machine to the pod. They replace earlier ones in one transaction, and open connections stay. The
+ * rules correspond to the CNI plugin `portmap`. Packets from elsewhere keep their source address. Packets of the pod to itself, and packets of
+ * the machine from a loopback address, get the machine's own address as source.
  *
- * The machine's end of the cable must let loopback addresses pass (`route_localnet`): the rules keep the pod itself from
- * using that.
+ * The machine's end of the cable must route loopback addresses (`route_localnet`). The rules prevent the pod from using this.
  */
 export function hostPortTables(ports: readonly HostPort[], place: HostPortsPlace): string {
   return families
@@ -39,9 +38,9 @@ export function hostPortTables(ports: readonly HostPort[], place: HostPortsPlace
 }
 
 /**
- * Flows of UDP that the kernel must forget once the tables are in force. Those of clients that began to send before there was a pod are not
- * translated, and would stay so for as long as the clients go on. Flows to these ports at any address are forgotten, so this must be
- * done before the pod sends anything.
+ * UDP flows that the kernel must delete once the tables are in force. If a client began to send before there was a pod, its flow is not
+ * translated, and would stay so while the client continues to send. Flows to these ports at any address are deleted, so this must be done
+ * before the pod sends anything.
  */
 export function staleHostPortFlows(
   ports: readonly HostPort[],
@@ -63,7 +62,7 @@ function tableOf(
 ): string {
   const { family, pod, cable } = to;
   const { ip, loopback } = family;
-  // The kernel routes no packet from ::1 to another device, so no such packet is translated.
+  // The kernel routes no packets from ::1 to another device, so do not translate such packets.
   const own = `fib daddr type local${ip === "ip6" ? ` ip6 daddr != ${loopback}` : ""}`;
   return `
 add table ${ip} ${table}
@@ -92,7 +91,7 @@ table ${ip} ${table} {
 `;
 }
 
-/** Rules for one address come first, as a rule for all addresses matches, too. */
+/** Rules for one address come first, because a rule for all addresses also matches there. */
 function leadRules(
   ports: readonly HostPort[],
   { family, pod }: { readonly family: Family; readonly pod: string },

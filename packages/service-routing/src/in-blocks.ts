@@ -1,14 +1,13 @@
 import { setImmediate } from "node:timers/promises";
 
-/** How much work is done before other work of the process has its turn; about 10 ms. */
+/** The work in a block, see {@link inBlocks}. It takes about 10 ms. */
 export const blockWork = 5000;
 
 /**
- * Runs a generator to its end, with a pause for other work of the process after each {@link blockWork}: kip and agents do everything in one
- * thread.
+ * Runs a generator to its end, and lets the process do other work after each {@link blockWork}. Kip and agents are single-threaded.
  *
- * @param steps yields how much work each step was, in endpoints that were looked at
- * @throws what a step throws
+ * @param steps yields the work of each step, as a number of endpoints read
+ * @throws errors of the steps
  */
 export async function inBlocks<Result>(
   steps: Generator<number, Result, undefined>,

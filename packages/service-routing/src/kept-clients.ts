@@ -2,27 +2,27 @@ import { CommandError, systemClock, withTimeout, type Clock, type Logger } from 
 import type { ClientMap } from "./affinity-rules.ts";
 import type { ServiceTable } from "./services.ts";
 
-/** How many maps are read at most: each is a run of nft. */
+/** Maximum number of maps that are read. Each needs a run of nft. */
 const maxMaps = 32;
 
-/** How many clients of one map are kept at most. Almost always they are the machine itself and its pod. */
+/** Maximum number of clients that are copied from one map. Usually there are two: the machine itself and its pod. */
 const maxClients = 1024;
 
-/** After so many characters no other map is read. Anyone who reaches the machine may have filled some, of 4 MB each. */
+/** Number of characters after which no more maps are read. Clients that can reach the machine may have filled maps, with 4 MB each. */
 const maxCharacters = 8 * 1024 * 1024;
 
-/** How long maps are read at most, milliseconds, as that delays the new table. */
+/** Time limit for reading maps, milliseconds, because this delays the new table. */
 const limitMs = 20_000;
 
-/** About how many characters nft gets at once: it takes 50 times as much memory. */
+/** Approximate number of characters for one run of nft, which takes 50 times as much memory. */
 const batchCharacters = 256 * 1024;
 
-/** An element as nft prints it: client, time left, and number of the endpoint. */
+/** An element in the output of nft: client, remaining time, and number of the endpoint. */
 const element = /([0-9a-f.:]+) (?:timeout \S+ )?expires ([1-9]\w*) : (0x4[0-9a-f]{7})\b/g;
 
 /**
- * Copies the clients of the table in force, with the time that they have left, to a table that is filled and has no hooks yet. If a map fails,
- * or the limits above are reached, the other clients get another endpoint, as if their time were over. Never throws.
+ * Copies clients with their remaining time from the table in force to a new table, which is filled and has no hooks yet. If a map fails, or a
+ * limit above is reached, the other clients get another endpoint, as if their time had expired. Never throws.
  *
  * Namespaces take turns, so that one with many Services does not use up the limits.
  */
@@ -63,11 +63,11 @@ export async function copyClients(
     }
   };
   await withTimeout(copy, { limitMs, clock }).catch(warn);
-  // What was read in time.
+  // Also send the clients that were read before a timeout.
   await send();
 }
 
-/** Lists a map; empty if it does not exist, as the Service is new. */
+/** Lists a map. Empty if it does not exist, because the Service is new. */
 async function listed(command: string, runNft: (text: string) => Promise<string>): Promise<string> {
   try {
     return await runNft(command);
@@ -77,7 +77,7 @@ async function listed(command: string, runNft: (text: string) => Promise<string>
   }
 }
 
-/** The first one of each namespace, then the second ones, and so on. */
+/** Orders maps: first one of each namespace, then the second one of each, and so on. */
 function roundRobin(maps: readonly ClientMap[]): readonly ClientMap[] {
   const counts = new Map<string, number>();
   const turns = maps.map((map) => {

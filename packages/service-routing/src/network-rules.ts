@@ -32,33 +32,33 @@ import { policyTableInForce, tableInForce } from "./table-in-force.ts";
 import type { StaleFlows } from "./connections/stale-flows.ts";
 import { StaleList } from "./connections/stale-list.ts";
 
-/** Delays before another attempt to have connections forgotten, milliseconds. */
+/** Back-off for deleting stale connections, milliseconds. */
 const forgetBackoff = { initialMs: 1000, maxMs: 60_000 } as const;
 
 /** Options of {@link NetworkRules}. */
 export interface NetworkRulesOptions {
   readonly place: RoutingPlace;
-  /** Gives commands to nft as one transaction, in the namespace that the rules are for, and returns what it prints. */
+  /** Runs commands of nft as one transaction, in the network namespace of the rules. Returns the output. */
   readonly runNft: (text: string) => Promise<string>;
   /**
-   * Whether an earlier process may have left rules in force. If so, they stay until the whole table of Services has come. Otherwise the first
-   * change is put in force at once. @default false
+   * Whether rules of an earlier process may be in force. If so, they stay until the whole table of Services is known. Otherwise the first
+   * change is applied immediately. @default false
    */
   readonly takesOver?: boolean | undefined;
-  /** Tables that are in force already, and that the first change is added to if they suit the place. @default none */
+  /** Tables that are already in force. The first change is added to them if they are made for this place. @default none */
   readonly prepared?: PreparedTables | undefined;
-  /** Has the kernel forget connections. After a failure, which is logged, it is called again with a back-off of 1 s to 60 s. */
+  /** Deletes connections from the kernel's table. After a failure, which is logged, it is called again with a back-off of 1 s to 60 s. */
   readonly forget: (flows: readonly StaleFlows[]) => Promise<void>;
   readonly logger: Logger;
-  /** @default the machine's */
+  /** @default the system clock */
   readonly clock?: Clock | undefined;
-  /** Once it aborts, nothing is tried again. @default never */
+  /** No retries after this aborts. @default never */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Services and the policy of one machine as nftables rules. Changes are put in force one after the other, each by transactions of what
- * differs. After a failure, and by a new process, everything is written again, in tables beside those in force.
+ * Applies Services and the policy of one machine as nftables rules. Changes are applied one after the other, each as transactions with the
+ * differences. After a failure, and in a new process, everything is written again, into new tables beside those in force.
  */
 export class NetworkRules {
   readonly #options: NetworkRulesOptions;
@@ -69,25 +69,25 @@ export class NetworkRules {
   #policy: PolicyView | undefined;
   /** Whether the first change can be added to tables that were prepared. */
   #isPrepared: boolean;
-  /** Whether the kernel is known to have exactly the policy, and the Services, that are known here. Otherwise they are written again. */
+  /** Whether the kernel certainly has the same policy, and the same Services, as this object. If not, they are written again. */
   readonly #isKnown = { policy: false, services: false };
-  /** The table of Services in force; undefined if the kernel must be asked. */
+  /** The table of Services in force. Undefined if it must be read from the kernel. */
   #inForce: ServiceTable | "none" | undefined;
-  /** The same for the table of the policy. */
+  /** The table of the policy in force. Undefined if it must be read from the kernel. */
   #policyInForce: PolicyTable | "none" | undefined;
-  /** The table that changes of the policy go to. */
+  /** The table that changes of the policy are written to. */
   #policyTable: PolicyTable = policyTables[0];
-  /** Buckets of Services that have not come yet, while the rules of an earlier process are in force. */
+  /** Buckets of Services that have not arrived yet, while rules of an earlier process are in force. */
   readonly #missing = new Set<number>();
-  /** Buckets of each change that waits or is being applied: their sums are about to change. */
+  /** The buckets of each change that waits or is being applied. Their checksums are about to change. */
   readonly #pendingBuckets = new Set<ReadonlySet<number>>();
-  /** Flows that the kernel must forget, once rules are in force that lead no new ones there. */
+  /** Flows that the kernel must delete, once the new rules are in force. */
   readonly #stale = new StaleList();
-  /** How often forgetting has failed since it last worked. */
+  /** How often deleting flows has failed since it last succeeded. */
   #failures = 0;
-  /** Whether the back-off lasts. Changes do not try meanwhile, as an attempt may take seconds and delays them. */
+  /** Whether flows are not deleted because of the back-off. An attempt may take seconds, and would delay changes. */
   #isForgetPaused = false;
-  /** Whether rules may have led connections to endpoints already: before that, there is nothing to forget. */
+  /** Whether connections may already have been routed to endpoints. Before that there are no stale ones. */
   #mayHaveFlows: boolean;
 
   constructor(options: NetworkRulesOptions) {
@@ -103,8 +103,8 @@ export class NetworkRules {
   }
 
   /**
-   * Sums of the known Services, by which kip finds buckets that it has to send whole, see `TableDigest`. A bucket with a change that is not
-   * applied yet has a sum that always differs. Otherwise a new connection would take the old sum for what will be in force.
+   * Checksums of the known Services. Kip uses them to find buckets that it must send completely, see `TableDigest`. A bucket with a change that
+   * is not applied yet has a checksum that always differs. Otherwise a new connection would report the checksum of the old state.
    */
   get sums(): readonly number[] {
     const unknown = unknownSums();
@@ -116,9 +116,9 @@ export class NetworkRules {
   }
 
   /**
-   * Puts a change in force. Until there is a policy, the pod neither sends nor receives. After a failure, the next call writes everything again.
+   * Applies a change. The pod cannot send or receive until there is a policy. After a failure, the next call writes everything again.
    *
-   * @throws {CodedError} `COMMAND_FAILED`; a repetition is safe
+   * @throws {CodedError} `COMMAND_FAILED`. It is safe to repeat the call
    */
   async apply(change: ViewChange): Promise<void> {
     const buckets = new Set([...change.buckets, ...[...change.services.keys()].map(bucketOf)]);
@@ -130,7 +130,7 @@ export class NetworkRules {
     }
   }
 
-  /** Commands that give prepared tables what the place adds to them; empty unless there are some and this is the first change. */
+  /** Commands that add the addresses of the place to prepared tables. Empty if there are no such tables, or after the first change. */
   #beginWithPrepared(): string {
     if (!this.#isPrepared) return "";
     this.#isPrepared = false;
@@ -144,7 +144,7 @@ export class NetworkRules {
   async #apply(change: ViewChange): Promise<void> {
     const first = this.#beginWithPrepared();
     const known = { ...this.#isKnown };
-    // If anything fails from here on, the kernel may have something else than is known here.
+    // If anything fails from here on, the state of the kernel may differ from that of this object.
     this.#isKnown.policy = false;
     this.#isKnown.services = false;
     const isOfPolicy = change.policy !== undefined || change.groups.length > 0;
@@ -156,7 +156,7 @@ export class NetworkRules {
     );
     const { texts, stale } = await inBlocks(changes);
     if (this.#failures > 0) this.#stale.trim();
-    // Looking for stale connections reads the kernel's whole list, and a new pod has none.
+    // A new pod has no stale connections. To look for them, the kernel's whole list would be read.
     if (this.#mayHaveFlows) this.#stale.add(stale);
     this.#mayHaveFlows = true;
     for (const bucket of change.buckets) this.#missing.delete(bucket);
@@ -175,7 +175,7 @@ export class NetworkRules {
     if (this.#isKnown.services) await this.#forget();
   }
 
-  /** Whether Services may be written: all of them are known, or no rules are in force that should stay until then. */
+  /** Whether Services may be written. Either all of them are known, or there are no earlier rules that must stay until then. */
   async #mayRebuild(): Promise<boolean> {
     this.#inForce ??= (await tableInForce(this.#families, this.#options.runNft)) ?? "none";
     if (this.#inForce === "none") this.#missing.clear();
@@ -184,7 +184,7 @@ export class NetworkRules {
 
   async #rebuild(first: string): Promise<void> {
     const inForce = this.#inForce === "none" ? undefined : this.#inForce;
-    // If a command fails, it may have been the last one and have worked: ask the kernel then.
+    // A command that fails may still have taken effect. Then read the table in force from the kernel.
     this.#inForce = undefined;
     const { runNft, logger, clock } = this.#options;
     const services = this.#services;
@@ -207,17 +207,17 @@ export class NetworkRules {
   }
 
   /**
-   * Makes the table of the policy again, beside the one in force, and removes the old one in a later transaction. If one transaction did
-   * both, a packet could pass the place of the new chain before it and that of the old chain after it, and so meet neither.
+   * Writes the table of the policy again, beside the one in force. The old one is removed in a later transaction. If one transaction did both,
+   * a packet could pass the position of the new chain before the transaction, and that of the old chain after it. Then no chain would check it.
    *
-   * @returns commands for that later transaction
+   * @returns commands for the later transaction
    */
   async #replacePolicy(): Promise<string> {
     if (this.#options.place.cable === undefined) return "";
     const { runNft } = this.#options;
     const inForce = (this.#policyInForce ??=
       (await policyTableInForce(this.#families, runNft)) ?? "none");
-    // If a command fails, it may have worked all the same: ask the kernel then.
+    // A command that fails may still have taken effect. Then read the table in force from the kernel.
     this.#policyInForce = undefined;
     this.#policyTable = inForce === "none" ? policyTables[0] : otherPolicyTable(inForce);
     const table = this.#closedTables() + (await this.#policyText(undefined)).changes;
@@ -230,7 +230,7 @@ export class NetworkRules {
     return removal;
   }
 
-  /** Runs nft for each text. The first two, the policy and the first Services, are one transaction, as each run of nft takes time. */
+  /** Runs nft for each text. The policy and the first Services are one transaction, to save a run of nft. */
   async #runAll([policy = "", first = "", ...texts]: readonly string[]): Promise<void> {
     for (const text of [policy + first, ...texts])
       if (text !== "") await this.#options.runNft(text);
@@ -249,8 +249,8 @@ export class NetworkRules {
   }
 
   /**
-   * Tries again after a delay. No event tells when the kernel, or socat, works again, and without another try clients would send to endpoints
-   * that are gone until the next change of a Service.
+   * Tries again after a delay. No event reports that the kernel or socat works again. Without a retry, clients would send to endpoints that
+   * are gone until the next change of a Service.
    */
   #forgetLater(): void {
     const { clock = systemClock, signal = new AbortController().signal } = this.#options;
@@ -259,7 +259,7 @@ export class NetworkRules {
       async (isOver) => {
         this.#isForgetPaused = false;
         if (!isOver) return;
-        // If Services are not known to be in force, the change that puts them in force does it.
+        // If Services may not be in force, the next successful change deletes the flows.
         await this.#queue.run(async () => {
           if (this.#isKnown.services) await this.#forget();
         });
@@ -267,7 +267,7 @@ export class NetworkRules {
     );
   }
 
-  /** Gives how many addresses each line has. */
+  /** Records groups and policy of a change. Yields the number of addresses in each line. */
   *#note({ groups, policy }: ViewChange): Generator<number, void> {
     for (const group of groups) {
       if (group.change === "gone") {
@@ -283,7 +283,7 @@ export class NetworkRules {
     }
     if (!policy) return;
     this.#policy = policy;
-    // Groups that the policy does not name are of an earlier connection to kip, which does not know of them.
+    // Groups that the policy does not name come from an earlier connection to kip. Kip no longer updates them.
     const named = groupsOf(policy);
     for (const name of this.#groups.keys()) if (!named.has(name)) this.#groups.delete(name);
   }
@@ -296,7 +296,7 @@ export class NetworkRules {
     return new Map([...services, ...gone.map((key) => [key, undefined] as const)]);
   }
 
-  /** @param only all other addresses of groups are left out; default none */
+  /** The current policy. @param only if given, groups contain only these addresses */
   #knownPolicy(only?: ChangedAddresses): KnownPolicy | undefined {
     const policy = this.#policy;
     if (this.#options.place.cable === undefined || policy === undefined) return undefined;
@@ -304,9 +304,9 @@ export class NetworkRules {
   }
 
   /**
-   * The difference to an earlier policy, as two transactions.
+   * The difference between an earlier policy and the current one, as two transactions.
    *
-   * @param only as of {@link NetworkRules.#knownPolicy}, of both
+   * @param only see {@link NetworkRules.#knownPolicy}. It applies to both policies
    */
   async #policyText(
     before: KnownPolicy | undefined,
@@ -334,7 +334,7 @@ export class NetworkRules {
   }
 }
 
-/** Adds all parts of a change to a table, and gives how much work each was. */
+/** Adds all parts of a change to a table. Yields the work of each part. */
 function* addAll(table: TableChange, parts: Iterable<RulesChange>): Generator<number, void> {
   for (const { before, after, work } of parts) {
     table.add(before, after);
@@ -342,7 +342,7 @@ function* addAll(table: TableChange, parts: Iterable<RulesChange>): Generator<nu
   }
 }
 
-/** The next text, and nothing at the end. */
+/** The next text. Undefined at the end. */
 async function nextText(texts: Generator<string | number>): Promise<string | undefined> {
   return await inBlocks(untilText(texts));
 }

@@ -4,10 +4,10 @@ import { groupSet, policyRules } from "./policy-rules.ts";
 import { emptyRuleSet, RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 import type { RulesChange } from "./service-change.ts";
 
-/** So many addresses are a part. */
+/** Number of addresses in a part. */
 const partAddresses = 1000;
 
-/** Addresses of each group that a policy names, both families. */
+/** The addresses of each group that a policy names, of both families. */
 export type Groups = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** The policy of a pod at one time. */
@@ -17,8 +17,8 @@ export interface KnownPolicy {
 }
 
 /**
- * What a change of a pod's policy is in the table of one family: chains and sets come first, then addresses of groups in parts, as users
- * decide how many those are.
+ * The changes in the table of one family after a change of a pod's policy. Chains and sets come first, then addresses of groups, in parts,
+ * because users decide how many addresses there are.
  */
 export function* policyChange(
   before: KnownPolicy | undefined,
@@ -44,7 +44,7 @@ export function* policyChange(
 
 const none: ReadonlySet<string> = new Set();
 
-/** The addresses that others lack, as a list for each so many that were looked at. */
+/** The addresses that are not in `others`. Yields a list for each {@link partAddresses} addresses that were checked. */
 function* inParts(
   addresses: ReadonlySet<string>,
   others: ReadonlySet<string>,

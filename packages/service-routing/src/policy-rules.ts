@@ -9,21 +9,21 @@ import { ofFamily, type Family } from "./family.ts";
 import { rangeSet } from "./range-set.ts";
 import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 
-/** The names of the table of policies, used in turn: a new table is in force before the old one is removed. */
+/** The names of the table of policies. They are used in turn, because a new table is in force before the old one is removed. */
 export const policyTables = ["kip_policy", "kip_policy_b"] as const;
 
 /** The name of a table of policies. */
 export type PolicyTable = (typeof policyTables)[number];
 
-/** The table that is not the given one. */
+/** The other name. */
 export function otherPolicyTable(name: PolicyTable): PolicyTable {
   return name === policyTables[0] ? policyTables[1] : policyTables[0];
 }
 
 /**
- * What a pod's policy has in the table of one family, but for the addresses of groups.
+ * The rules of a pod's policy in the table of one family, without the addresses of groups.
  *
- * @param groups names of those that are known; others have no address
+ * @param groups names of the known groups. Other groups are treated as empty
  */
 export function policyRules(
   policy: PolicyView,
@@ -44,8 +44,9 @@ export function policyRules(
 }
 
 /**
- * The chain of one direction: administrators' rules, then what NetworkPolicies allow or, if none restricts the direction, the baseline. The
- * administrators' rules are in a chain of their own, so that `pass` can return from it. What reaches the end is dropped.
+ * The chain of one direction. First come the administrators' rules, then the rules of NetworkPolicies. If no NetworkPolicy restricts the
+ * direction, the rules of the baseline come instead. The administrators' rules are in a separate chain, so that `pass` can return from it.
+ * Packets that reach the end are dropped.
  */
 function directionChain(
   rules: RuleSetBuilder,
@@ -72,10 +73,10 @@ function tierRules(
 }
 
 /**
- * The table of policies without rules: until it gets some, the pod neither sends nor receives.
+ * The table of policies without rules. The pod cannot send or receive until rules are added.
  *
- * It sees packets after the translation of Services, with the endpoint's address. Answers pass, and connections stay open that were
- * allowed when they began. A pod always reaches itself. What the machine itself sends to the pod is not forwarded, so it is not restricted.
+ * The table checks packets after the translation of Services, so they have the endpoint's address. Replies pass. Connections that were allowed
+ * when they began stay open. A pod can always reach itself. Packets from the machine to its pod are not forwarded, so they are not restricted.
  */
 export function closedPolicyTable(
   table: string,
@@ -114,7 +115,7 @@ export function groupSet(name: string): string {
 
 interface Direction {
   readonly name: "ingress" | "egress";
-  /** Where the peer is in a packet. */
+  /** The field of a packet with the peer's address. */
   readonly field: "saddr" | "daddr";
   readonly family: Family;
   readonly groups: ReadonlySet<string>;
@@ -134,7 +135,7 @@ function ruleTexts(rule: PolicyRule, direction: Direction, verdict: string): rea
   return peers.flatMap((peer) => ports.map((port) => `${peer}${port}${verdict}`));
 }
 
-/** One expression per way to be a peer of the rule; an empty one matches all. */
+/** Expressions that match the peers of a rule. An empty one matches all. */
 function peerMatches(rule: PolicyRule, { field, family, groups }: Direction): readonly string[] {
   if (rule.groups === undefined && rule.blocks === undefined) return [""];
   const match = `${family.ip} ${field}`;
@@ -152,7 +153,7 @@ function exceptMatch(match: string, { cidr, except = [] }: PolicyBlock): readonl
   return [`${match} ${cidr} ${match} != ${rangeSet(except)} `];
 }
 
-/** One expression per protocol; an empty one matches all. */
+/** Expressions that match the ports of a rule, one for each protocol. An empty one matches all. */
 function portMatches(ports: readonly PolicyPort[] | undefined): readonly string[] {
   if (ports === undefined) return [""];
   return [...Map.groupBy(ports, ({ protocol }) => protocol)].map(([protocol, entries]) => {
@@ -162,7 +163,7 @@ function portMatches(ports: readonly PolicyPort[] | undefined): readonly string[
   });
 }
 
-/** Ranges that do not overlap. */
+/** The ports as ranges that do not overlap. */
 function portRanges(ports: readonly PolicyPort[]): readonly string[] {
   const ranges = ports
     .map(({ port = 0, endPort = port }) => ({ first: port, last: endPort }))

@@ -6,17 +6,17 @@ import { balanceChain, balanceRules } from "./service-rules.ts";
 import { emptyTable, tableHooks } from "./service-table.ts";
 import { serviceTables } from "./services.ts";
 
-/** Tables in force on a machine that has no pod yet: without Services and addresses. Nothing passes to a pod or from it. */
+/** Tables in force on a machine that has no pod yet. They have no Services and addresses, and let nothing pass to or from a pod. */
 export interface PreparedTables {
   /** The machine's end of the cable that the pod will have. */
   readonly cable: string;
   readonly machinePorts: RoutingPlace["machinePorts"];
 }
 
-/** The families that have prepared tables: most pods have IPv4 addresses alone. */
+/** The families with prepared tables: only IPv4, because most pods have no other addresses. */
 const prepared = families.filter(({ number }) => number === 4);
 
-/** The numbers of endpoints for which there are shared chains. Each further chain takes some milliseconds at the start of a pod. */
+/** The numbers of endpoints for which shared chains are prepared. Each other chain takes some milliseconds at the start of a pod. */
 export const preparedCounts: readonly number[] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 function emptyPlace({ machinePorts }: Pick<PreparedTables, "machinePorts">): RoutingPlace {
@@ -25,13 +25,13 @@ function emptyPlace({ machinePorts }: Pick<PreparedTables, "machinePorts">): Rou
 }
 
 /**
- * Puts {@link PreparedTables} in force in place of all rules of Services and policies. Making tables and hooks takes most of the time of a
- * pod's first change, which then adds only elements and the rules of the policy.
+ * Replaces all rules of Services and policies by {@link PreparedTables}. Creating tables and hooks takes most of the time of a pod's first
+ * change. With prepared tables, that change only adds elements and the rules of the policy.
  *
  * @param options.cable the machine's end of the cable that the pod will have
  * @param options.machinePorts see `RoutingPlace`
- * @param options.runNft gives commands to nft as one transaction
- * @throws what `runNft` throws
+ * @param options.runNft runs commands of nft as one transaction
+ * @throws errors of `runNft`
  */
 export async function prepareTables(options: {
   readonly cable: string;
@@ -44,12 +44,12 @@ export async function prepareTables(options: {
   return tables;
 }
 
-/** Commands that let everything pass to a pod that gets no rules and from it, whether or not there are prepared tables. */
+/** Commands for a pod without rules: everything passes to and from it. They work with and without prepared tables. */
 export const openPreparedTables: string = prepared
   .map((family) => removal(policiesTable(family)))
   .join("");
 
-/** Whether rules for a place can begin with the tables. */
+/** Whether rules for a place can be added to the prepared tables. */
 export function isPreparedFor(
   { cable, machinePorts }: PreparedTables,
   place: RoutingPlace,
@@ -93,7 +93,7 @@ function preparedText(tables: PreparedTables, family: Family): string {
   ].join("");
 }
 
-/** Commands that remove a table, if it is there. */
+/** Commands that remove a table, if it exists. */
 function removal(table: string): string {
   return `add table ${table}\ndelete table ${table}\n`;
 }

@@ -1,6 +1,6 @@
 import { outermost, parseCidr } from "@kip/network-view";
 
-/** CIDRs as a set in a rule: one lookup, however many there are. nftables takes no ranges that overlap. */
+/** CIDRs as an anonymous set for a rule, which needs only one lookup. Overlapping ranges are merged, because nftables rejects them. */
 export function rangeSet(cidrs: readonly string[]): string {
   const ranges = outermost(cidrs.flatMap((text) => parseCidr(text) ?? []));
   return `{ ${ranges.map(({ text }) => text).join(", ")} }`;

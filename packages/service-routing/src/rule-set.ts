@@ -1,22 +1,23 @@
 /**
- * What one Service, or the policy, has in a table. A change is the difference between two rule sets, and only that is sent to the kernel.
+ * The contents of a table that belong to one Service, or to the policy. A change is the difference between two rule sets. Only the difference
+ * is sent to the kernel.
  */
 export interface RuleSet {
-  /** By the name of a set or map, a space, and the key: the value, empty in sets. */
+  /** Values by name of the set or map, a space, and the key. The value is empty in sets. */
   readonly elements: ReadonlyMap<string, string>;
   /** Rules by the name of their chain. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** Sets and maps that belong to it alone, by name. The definition of a name never changes. */
+  /** Sets and maps that belong only to this rule set, by name. The definition for a name never changes. */
   readonly sets: ReadonlyMap<string, SetDefinition>;
 }
 
-/** What a set or map is. */
+/** The definition of a set or map. */
 export interface SetDefinition {
   readonly kind: "set" | "map";
   readonly definition: string;
 }
 
-/** A {@link RuleSet} that is being made. */
+/** Builds a {@link RuleSet}. */
 export class RuleSetBuilder implements RuleSet {
   readonly elements = new Map<string, string>();
   readonly chains = new Map<string, readonly string[]>();
@@ -28,14 +29,14 @@ export class RuleSetBuilder implements RuleSet {
   }
 }
 
-/** A rule set without anything. */
+/** An empty rule set. */
 export const emptyRuleSet: RuleSet = {
   elements: new Map(),
   chains: new Map(),
   sets: new Map(),
 };
 
-/** Gathers differences of rule sets of one table and writes them as one transaction. */
+/** Collects differences of rule sets in one table, and formats them as one transaction. */
 export class TableChange {
   readonly #table: string;
   readonly #gone = new Map<string, string[]>();
@@ -45,7 +46,7 @@ export class TableChange {
   readonly #rules: string[] = [];
   readonly #goneChains: string[] = [];
   readonly #goneSets: string[] = [];
-  /** About the number of characters of {@link TableChange.text}. */
+  /** Approximate number of characters of {@link TableChange.text}. */
   size = 0;
 
   /** @param table its family and name */
@@ -65,12 +66,12 @@ export class TableChange {
       if (!after.sets.has(name)) this.#note(this.#goneSets, `delete ${kind} ${table} ${name}`);
   }
 
-  /** The commands as one transaction; empty if nothing has changed. */
+  /** The commands as one transaction. Empty if nothing has changed. */
   text(): string {
     return this.changes() + this.removals();
   }
 
-  /** The commands without {@link TableChange.removals}, in an order in which nothing names what does not exist. */
+  /** The commands without {@link TableChange.removals}. Their order makes sure that no command refers to something that does not exist. */
   changes(): string {
     const table = this.#table;
     return linesOf([
@@ -85,8 +86,8 @@ export class TableChange {
   }
 
   /**
-   * Removes sets that no rule names any longer, with their elements. A packet that is still passing the old rules looks up sets as they are
-   * at that moment. Where a missing element could let it pass, run this as a later transaction.
+   * Commands that remove unused sets with their elements. A packet that is still evaluated by the old rules uses the current contents of sets.
+   * If a missing element could let the packet pass, run this as a later transaction.
    */
   removals(): string {
     return linesOf(this.#goneSets);

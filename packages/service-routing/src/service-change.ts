@@ -7,13 +7,13 @@ import { emptyRuleSet, type RuleSet } from "./rule-set.ts";
 import { claimOf } from "./service-claims.ts";
 import { portEndpoints, portRules, sharedRules } from "./service-rules.ts";
 
-/** An endpoint with session affinity has a hash and two elements, and takes as long as so many others. */
+/** The work for an endpoint with session affinity, which has a hash and two elements. Other endpoints count as 1. */
 const affinityWork = 3;
 
-/** An address of a port is looked up among those of other Services, which takes as long as so many endpoints. */
+/** The work for an address of a port, in endpoints. It is looked up among those of other Services. */
 const addressWork = 3;
 
-/** A Service that changes, and where its rules are for. */
+/** A change of a Service, and the machine that its rules are for. */
 export interface ServiceChange {
   /** Namespace and name. */
   readonly key: string;
@@ -23,17 +23,17 @@ export interface ServiceChange {
   readonly after: ClaimedService;
 }
 
-/** A part of a change: what one port has in the table, or what all ports share. */
+/** A part of a change: the rules of one port, or those that all ports share. */
 export interface RulesChange {
   readonly before: RuleSet;
   readonly after: RuleSet;
-  /** How many endpoints and addresses were looked at, or what took as long. */
+  /** The work for this part, as a number of endpoints read. */
   readonly work: number;
 }
 
 /**
- * The rule sets of a Service before and after a change, port by port, in the table of one family. If there are many endpoints, elements that are
- * the same before and after are left out of both: making them takes much longer than finding out which endpoints differ.
+ * The rule sets of a Service before and after a change, port by port, in the table of one family. If there are many endpoints, both omit
+ * unchanged elements, because it is much faster to compare endpoints than to make elements.
  */
 export function* changedRules(change: ServiceChange): Generator<RulesChange> {
   const { before, after } = change;
@@ -63,7 +63,7 @@ export function endpointCount(port: ServicePortView | undefined): number {
   return (port?.endpoints.length ?? 0) + (port?.localEndpoints?.length ?? 0);
 }
 
-/** How much work a Service is, in endpoints that are looked at. Users decide how many endpoints and addresses there are. */
+/** The work for a Service, as a number of endpoints read. Users decide how many endpoints and addresses there are. */
 export function workOf(view: ServiceView | undefined): number {
   const ofPort = 1 + addressWork * addressCount(view);
   return view?.ports.reduce((sum, port) => sum + ofPort + endpointCount(port), 1) ?? 1;
@@ -91,7 +91,7 @@ function* portPairs(
   for (const port of after?.ports ?? []) yield [portOf(before, port), port];
 }
 
-/** Whether two Services have the same elements but for endpoints of ports. */
+/** Whether two states of a Service differ at most in the endpoints of ports. */
 function isSameButEndpoints(before: ClaimedService, after: ClaimedService): boolean {
   if (before.lost.size > 0 || after.lost.size > 0) return false;
   return headOf(before.view) === headOf(after.view);
@@ -99,15 +99,15 @@ function isSameButEndpoints(before: ClaimedService, after: ClaimedService): bool
 
 function headOf(view: ServiceView | undefined): string {
   return JSON.stringify(view, (name, value: unknown) => {
-    if (name === "affinitySeconds") return value !== undefined; // the time is in no element
+    if (name === "affinitySeconds") return value !== undefined; // the timeout is not in elements
     return name.toLowerCase().endsWith("endpoints") ? undefined : value;
   });
 }
 
 /**
- * The indexes of a port at which endpoints differ, in any of its lists; undefined if all must be looked at. That is so for few endpoints, as
- * those of several external addresses move from elements to a chain when they become more. It is also so with session affinity, if the
- * numbers of endpoints depend on each other.
+ * The indexes at which the endpoints of a port differ, in any of its lists. Undefined if elements must be made for all endpoints. This is the
+ * case for few endpoints, because with several external addresses and more endpoints, a chain replaces their elements. It is also the case with
+ * session affinity, if the numbers of endpoints depend on each other.
  */
 function changedPlaces(
   before: ServicePortView | undefined,
@@ -121,7 +121,7 @@ function changedPlaces(
     [old.anywhere, next.anywhere],
     [old.onNode, next.onNode],
   ] as const;
-  // If another endpoint whose hash collides comes or goes, the number of an endpoint changes though its index does not.
+  // If an endpoint with a colliding hash is added or removed, the number of another endpoint may change although its index does not.
   if (hasAffinity && lists.flat().some(haveCollidingHashes)) return undefined;
   const places = new Set<number>();
   for (const [a, b] of lists)

@@ -1,19 +1,19 @@
 import type { ServiceView } from "@kip/network-view";
 
 /**
- * Decides which Service has an element of a map if several claim it. The API server gives a ClusterIP or a NodePort to one Service only, but
- * a machine gets changes in parts: the new owner of an address may come before the old one has given it up. A map has one value for
- * a key. The Service that came last has it; when that gives it up, the one before has it again.
+ * Decides which Service gets an element of a map if several claim it, because a map has only one value for a key. The API server assigns a
+ * ClusterIP or a NodePort to only one Service. But a machine gets changes in parts, so the new owner of an address may arrive before the old
+ * one has released it. The last Service gets the element. When it releases the element, the one before gets it back.
  */
 export class ServiceClaims {
   readonly #holders = new Map<string, string>();
-  /** Services that want what another one has, in the order in which they came. */
+  /** Services that claim an element of another one, in the order of their claims. */
   readonly #waiting = new Map<string, readonly string[]>();
 
   /**
    * Replaces the claims of a Service.
    *
-   * @returns other Services that get or lose an element by that
+   * @returns other Services that get or lose an element because of this
    */
   replace(
     service: string,
@@ -26,7 +26,7 @@ export class ServiceClaims {
     return affected;
   }
 
-  /** Those of a Service's claims that another Service has. */
+  /** Those of a Service's claims for which another Service has the element. */
   lost(service: string, claims: ReadonlySet<string>): ReadonlySet<string> {
     if (this.#waiting.size === 0) return new Set();
     return new Set([...claims].filter((claim) => this.#holders.get(claim) !== service));
@@ -84,9 +84,9 @@ export function claimsOf(view: ServiceView | undefined): ReadonlySet<string> {
   return claims;
 }
 
-/** The claim that an element of a rule set belongs to; see `RuleSet`. */
+/** The claim that an element of a rule set belongs to. See `RuleSet`. */
 export function claimOf(element: string): string {
   const [map = "", ...key] = element.split(" ");
-  // The key of an endpoint ends with its place among those of the Service.
+  // The key of an endpoint ends with its index among those of the Service.
   return (map === "endpoints" ? key.slice(0, -2) : key).join(" ");
 }

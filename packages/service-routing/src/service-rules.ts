@@ -12,7 +12,7 @@ import { rangeSet } from "./range-set.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 import { RuleSetBuilder, type RuleSet } from "./rule-set.ts";
 
-/** A Service, and where its rules are for. */
+/** A Service, and the machine that its rules are for. */
 export interface ServiceRulesOptions {
   /** Namespace and name. */
   readonly key: string;
@@ -22,10 +22,10 @@ export interface ServiceRulesOptions {
   readonly place: RoutingPlace;
 }
 
-/** One port of a Service, and which of its endpoints are to have elements. */
+/** One port of a Service, and the endpoints for which elements are made. */
 export interface PortRulesOptions extends ServiceRulesOptions {
   readonly port: ServicePortView;
-  /** Indexes in {@link PortEndpoints}; elements of other endpoints are left out. @default all */
+  /** Indexes in {@link PortEndpoints}. No elements are made for other endpoints. @default all */
   readonly places?: ReadonlySet<number> | undefined;
 }
 
@@ -46,7 +46,7 @@ interface PortContext extends PortRulesOptions {
   readonly rules: RuleSetBuilder;
 }
 
-/** What becomes of packets to an address and port of a Service. */
+/** What happens to packets to an address and port of a Service. */
 type Target =
   | { readonly kind: "balance"; readonly endpoints: readonly string[]; readonly chain: string }
   | { readonly kind: "chain"; readonly chain: string }
@@ -54,20 +54,20 @@ type Target =
   | { readonly kind: "drop" };
 
 /**
- * What one port of a Service has in the table of one family. What all ports share is in {@link sharedRules}.
+ * The rules of one port of a Service in the table of one family. Rules for all ports are in {@link sharedRules}.
  *
- * Most Services have only elements, in maps that all Services share. The address and port of a Service lead to the shared chain for its
- * number of endpoints, and that chain picks an endpoint from another map by the same address and port and a random index. So a change takes the
- * same time in a table of any size. NodePorts, several external addresses, session affinity and `externalTrafficPolicy: Local` have chains of
- * their own.
+ * Most Services only have elements, in maps that all Services share. The map `services` maps an address and port to the shared chain for the
+ * number of endpoints. This chain chooses a random index, and looks up the endpoint in the map `endpoints` by address, port and index. So the
+ * time for a change does not depend on the size of the table. NodePorts, several external addresses, session affinity and
+ * `externalTrafficPolicy: Local` need separate chains.
  *
- * What is refused, dropped and balanced follows kube-proxy.
+ * Packets are refused, dropped and balanced as in kube-proxy.
  */
 export function portRules(options: PortRulesOptions): RuleSet {
   const { key, family, port } = options;
   const rules = new RuleSetBuilder();
   const clusterIps = ofFamily(options.view.clusterIps, family);
-  if (clusterIps.length === 0) return rules; // as for kube-proxy, no Service of this IP version
+  if (clusterIps.length === 0) return rules; // as in kube-proxy, the Service has no rules in this IP version
   const protocol = port.protocol.toLowerCase();
   const id = shortened(`${key}/${protocol}-${port.port}`);
   const endpoints = portEndpoints(port, family);
@@ -77,7 +77,7 @@ export function portRules(options: PortRulesOptions): RuleSet {
   return rules;
 }
 
-/** What all ports of a Service share: its cluster IPs, and source ranges of its load balancer. */
+/** The rules that all ports of a Service share: for its ClusterIPs, and for the source ranges of its load balancer. */
 export function sharedRules(options: ServiceRulesOptions): RuleSet {
   const { view, family } = options;
   const rules = new RuleSetBuilder();
@@ -94,12 +94,12 @@ export function portEndpoints(
   return { anywhere: ofFamily(endpoints, family), onNode: ofFamily(localEndpoints, family) };
 }
 
-/** Name of the shared chain that picks one of so many endpoints. */
+/** Name of the shared chain that chooses one of `count` endpoints. */
 export function balanceChain(count: number): string {
   return `balance/${count}`;
 }
 
-/** The number of endpoints of the shared chain that a value of the map `services` leads to; undefined if it leads to another chain. */
+/** The number of endpoints of the shared chain in a value of the map `services`. Undefined for another chain. */
 export function balancedCount(value: string): number | undefined {
   return value.startsWith("goto balance/")
     ? Number(value.slice("goto balance/".length))
@@ -107,12 +107,11 @@ export function balancedCount(value: string): number | undefined {
 }
 
 /**
- * Rules of {@link balanceChain}. The random index is in the mark of the packet until it leaves: in a map with declared types, nftables has no
- * plain number as a part of a key, and nft 1.0.6 cannot read back maps without declared types.
+ * Rules of {@link balanceChain}. The random index is stored in the mark of the packet until the packet leaves. The reason: in a map with declared
+ * types, a key cannot contain a plain number, and nft 1.0.6 cannot read maps without declared types.
  *
- * A packet that passes while a change is put in force may have the old number of endpoints, and kernels before 6.17 may find an element
- * neither in its old nor in its new state. Such a packet is dropped, and TCP sends it again. Otherwise it would come to the rules that refuse
- * connections.
+ * While a change is applied, a packet may be handled with the old number of endpoints. Kernels before 6.17 may also find neither the old nor
+ * the new state of an element. Such a packet is dropped, and TCP sends it again. Otherwise it would reach the rules that refuse connections.
  */
 export function balanceRules(count: number, { ip }: Family): readonly string[] {
   const key = `${ip} daddr . meta l4proto . th dport . meta mark`;
@@ -141,10 +140,10 @@ function addExternal(context: PortContext): void {
   const addresses = [...(view.externalIps ?? []), ...(view.loadBalancerIps ?? [])];
   const vips = ofFamily([...new Set(addresses)], family);
   if (vips.length === 0 && port.nodePort === undefined) return;
-  // Clients of a router count as the node itself, which reaches all endpoints with kube-proxy.
+  // Clients of a router count as the node itself. With kube-proxy, a node can reach all endpoints.
   const isLocal = view.isExternalLocal === true && place.clients === undefined;
   const found = isLocal ? externalLocalTarget(context) : clusterTarget(context);
-  // Without a chain, each address has an element for each endpoint, which is cheaper if there are few.
+  // Without a chain, each address has an element for each endpoint. This costs less if there are few.
   const hasChain =
     found.kind === "balance" && (vips.length - 1) * found.endpoints.length > limits.chainElements;
   const target: Target = hasChain ? { kind: "chain", chain: ownChain(context, found) } : found;
@@ -161,7 +160,7 @@ function clusterTarget(context: PortContext): Target {
   return targetOf(context, { endpoints: endpoints.anywhere, isDropped: false, chain: `all/${id}` });
 }
 
-/** The pod and the machine reach every endpoint, as their packets need not keep their source. Others reach only the pod's own endpoint. */
+/** The pod and the machine can reach every endpoint, because their source address may change. Others can only reach the pod's own endpoint. */
 function externalLocalTarget(context: PortContext): Target {
   const { family, id, rules } = context;
   const all = clusterTarget(context);
@@ -178,8 +177,8 @@ function externalLocalTarget(context: PortContext): Target {
 }
 
 /**
- * The local endpoints that are this machine's own pod. If a packet that keeps its source went to another pod, the answer would not come back
- * this way. As with kube-proxy, an endpoint without a node name is not local.
+ * The local endpoints that belong to this machine's own pod. If a packet that keeps its source address went to another pod, the reply would not
+ * come back through this machine. As in kube-proxy, an endpoint without a node name is not local.
  */
 function ownEndpoints({ endpoints, place }: PortContext): readonly string[] {
   const own = [...place.podAddresses, ...(place.machineAddresses ?? [])];
@@ -227,7 +226,7 @@ function verdict({ kind }: { readonly kind: "refuse" | "drop" }): string {
   return kind === "drop" ? "drop" : "goto refuse";
 }
 
-/** The name of a chain that does what the target says. */
+/** The name of a chain that implements the target. Adds the chain if necessary. */
 function ownChain(
   context: PortContext,
   target: Exclude<Target, { kind: "refuse" | "drop" }>,
@@ -237,14 +236,14 @@ function ownChain(
   return target.chain;
 }
 
-/** Sends packets to one of the endpoints. */
+/** A rule that sends packets to one of the endpoints, at random. */
 function translate({ family, protocol }: PortContext, endpoints: readonly string[]): string {
   const data = endpoints.map((endpoint, index) => `${index} : ${dataOf(endpoint)}`).join(", ");
   const pick = `numgen random mod ${endpoints.length} map { ${data} }`;
   return `meta l4proto ${protocol} dnat ${family.ip} to ${pick}`;
 }
 
-/** A load balancer's addresses are closed to clients outside its source ranges: one rule for all of its ports. */
+/** Closes a load balancer's addresses to clients outside its source ranges, with one rule for all ports. */
 function addFirewall(rules: RuleSetBuilder, { key, view, family }: ServiceRulesOptions): void {
   const vips = ofFamily(view.loadBalancerIps ?? [], family);
   const ranges = ofFamily(view.sourceRanges ?? [], family);
@@ -263,7 +262,7 @@ function dataOf(endpoint: string): string {
   return `${address} . ${port}`;
 }
 
-/** Parses an endpoint. Decoders of views have checked it. */
+/** Parses an endpoint. It is valid, because decoders of views have checked it. */
 function parsed(text: string): Endpoint {
   const endpoint = parseEndpoint(text);
   if (!endpoint) throw new TypeError(`Expected an endpoint, got ${JSON.stringify(text)}`);
@@ -271,8 +270,9 @@ function parsed(text: string): Endpoint {
 }
 
 /**
- * Shortens an id to 64 characters, as it is only a part of names, and nftables takes names of up to 127. Users choose names of Services, so
- * the hash has 128 bits: with 64, a collision is found by 2^32 attempts. An id that is not shortened has no dot, so it is never the same.
+ * Shortens an id to 64 characters, because it is a part of names, and names in nftables have at most 127 characters. Users choose the names of
+ * Services. So the hash has 128 bits, because with 64 bits a collision is found after about 2^32 attempts. Other ids contain no dot, so they
+ * never equal a shortened one.
  */
 function shortened(id: string): string {
   if (id.length <= 64) return id;

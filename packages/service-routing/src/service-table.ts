@@ -5,7 +5,7 @@ import { ofFamily } from "./family.ts";
 import { rangeSet } from "./range-set.ts";
 import type { RoutingPlace } from "./routing-place.ts";
 
-/** The table with its sets and maps, but without hooks, so that it is not in force. */
+/** The table with its sets and maps. It has no hooks, so it is not in force yet. */
 export function emptyTable(table: string, family: Family, place: RoutingPlace): string {
   return `
 add table ${table}
@@ -69,10 +69,10 @@ function addressSets(family: Family, place: RoutingPlace): string {
 }
 
 /**
- * The hooks of the table, which put it in force, at the priorities of kube-proxy's.
+ * The hooks of the table, which put it in force. Their priorities are those of kube-proxy.
  *
- * Packets from elsewhere that are led on to another machine get this machine's address as their source, so that answers come back this way.
- * So do packets of the pod to itself through a Service, as no machine accepts packets from its own address.
+ * External packets that are routed to another machine get this machine's address as source, so that replies come back through this machine.
+ * Packets of the pod to itself through a Service also get it, because no machine accepts packets from its own address.
  */
 export function tableHooks(table: string, family: Family, place: RoutingPlace): string {
   const { ip, loopback } = family;
@@ -86,8 +86,8 @@ export function tableHooks(table: string, family: Family, place: RoutingPlace): 
     ${target} vmap @services
     ${toOwn} ${nodeport} vmap @nodeports
     ${ip} daddr @nodes ${nodeport} vmap @nodeports`;
-  // Users who may write EndpointSlices may name any address and port. Packets translated to the machine's own ports would get past whatever else guards these.
-  // A translated packet has the address of an endpoint. Another Service may name the same address as external IP: its refusals are for clients of that address only.
+  // Users who may write EndpointSlices may name any address and port. Drop packets that were translated to the machine's own ports, because they could bypass other protection of these.
+  // A translated packet has the address of an endpoint. Another Service may have the same address as external IP. Its rules that refuse must not apply to the packet.
   const refuse = `
     ${own("drop", "ct status dnat ")}
     ct state != new accept
@@ -136,7 +136,7 @@ table ${table} {
 `;
 }
 
-/** Rules for connections to the machine's own ports, and to those of machines behind it, which come before all Services. */
+/** Rules for connections to the machine's own ports, and to those of machines behind it. They come before all Services. */
 function ownPorts(
   { machinePorts = [], machineRanges = [] }: RoutingPlace,
   family: Family,

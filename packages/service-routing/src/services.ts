@@ -22,37 +22,37 @@ import {
   type StaleFlows,
 } from "./connections/stale-flows.ts";
 
-/** Services that have changed; undefined for those that are gone. */
+/** Changed Services by name. Undefined for deleted ones. */
 export type ServiceChanges = ReadonlyMap<string, ServiceView | undefined>;
 
 /** The commands of a change. */
 export interface ChangeTexts {
   /** One transaction each. */
   readonly texts: readonly string[];
-  /** What the kernel is to forget once they are in force. */
+  /** Flows that the kernel must delete once the commands are in force. */
   readonly stale: readonly StaleFlows[];
 }
 
-/** The names of the table of Services, used in turn: a new table is filled while the old one is in use. */
+/** The names of the table of Services. They are used in turn, because a new table is filled while the old one is in use. */
 export const serviceTables = ["kip_services_a", "kip_services_b"] as const;
 
 /** The name of a table of Services. */
 export type ServiceTable = (typeof serviceTables)[number];
 
-/** About how many characters nft gets at once, unless one Service has more. It takes about 50 times as much memory, and a cell may be small. */
+/** Approximate number of characters for one run of nft, unless one Service has more. Nft takes about 50 times as much memory, and a cell may be small. */
 const batchCharacters = 256 * 1024;
 
-/** The Services of this machine, and the commands that put them in force. Does no I/O: it assumes that the caller runs each command once. */
+/** The Services on this machine, and the commands that put them in force. Does no I/O. Assumes that the caller runs each command once. */
 export class Services {
   readonly #place: RoutingPlace;
   readonly #families: readonly Family[];
-  /** Each Service as `textOfView` writes it. */
+  /** Each Service in the format of `textOfView`. */
   readonly #views = new Map<string, string>();
   /** Names of the Services of each bucket. */
   readonly #buckets = Array.from({ length: bucketCount }, () => new Set<string>());
   readonly #digest = new TableDigest();
   readonly #claims = new ServiceClaims();
-  /** Claims that a Service has lost to another one; only few Services have. */
+  /** Claims that a Service has lost to another one. Few Services have any. */
   readonly #lost = new Map<string, ReadonlySet<string>>();
   #shared: ReadonlyMap<Family, SharedChains>;
   #table: ServiceTable = serviceTables[0];
@@ -62,9 +62,9 @@ export class Services {
   readonly #unusedChains: number | undefined;
 
   /**
-   * @param balanced numbers of endpoints for which the table in force has shared chains already; default none
-   * @param partCharacters the length at which a text ends and the next one begins, 1 or more; default 256 Ki
-   * @param unusedChains how many unused shared chains are kept; default as {@link SharedChains}
+   * @param balanced numbers of endpoints for which the table in force already has shared chains. Default none
+   * @param partCharacters the length at which a text ends and the next one begins, 1 or more. Default 256 Ki
+   * @param unusedChains how many unused shared chains are kept. Default as in {@link SharedChains}
    */
   constructor(
     place: RoutingPlace,
@@ -79,7 +79,7 @@ export class Services {
     this.#shared = this.#sharedChains(balanced);
   }
 
-  /** Sums of the Services by bucket, to find out what has been missed. */
+  /** Checksums of the Services by bucket, to find missing changes. */
   get sums(): readonly number[] {
     return this.#digest.sums;
   }
@@ -89,22 +89,22 @@ export class Services {
     return this.#buckets[bucket] ?? none;
   }
 
-  /** The table that changes go to: that of the last {@link Services.fill}. */
+  /** The table that changes are written to: that of the last {@link Services.fill}. */
   get table(): ServiceTable {
     return this.#table;
   }
 
-  /** Those of the last {@link Services.fill}. */
+  /** The maps of clients in the table of the last {@link Services.fill}. */
   get clientMaps(): readonly ClientMap[] {
     return this.#clientMaps;
   }
 
   /**
-   * Takes changes. Each text is one transaction of nft. A Service is in one of them only, unless it gives up one claim and gets another that
-   * a Service of the same change gives up.
+   * Applies changes. Each text is one transaction of nft. A Service is only in one of them. The exception is a Service that releases one claim,
+   * and gets another one that a Service of the same change releases.
    *
-   * A step is at most one port of a Service in one family, or reading or writing one Service. It yields how many endpoints and addresses
-   * were looked at.
+   * A step handles at most one port of a Service in one family, or reads or writes one Service. It yields its work, as a number of endpoints
+   * and addresses read.
    *
    * @param isPending see {@link staleFlows}
    */
@@ -139,11 +139,11 @@ export class Services {
   }
 
   /**
-   * Makes the whole table again beside the one that is in use. Each text is a transaction, and none puts it in force.
+   * Writes the whole table again, beside the one in force. Each text is a transaction. None of them puts the new table in force.
    *
-   * @param inForce the table that is in use, if there is one: it is left as it is until then
+   * @param inForce the table in force, if there is one. It does not change
    * @param first commands for the first transaction
-   * @returns texts, and numbers as those of {@link Services.change}
+   * @returns texts, and numbers for the work as in {@link Services.change}
    */
   *fill(inForce: ServiceTable | undefined, first = ""): Generator<string | number> {
     this.#table = otherTable(inForce ?? serviceTables[0]);
@@ -163,18 +163,18 @@ export class Services {
   }
 
   /**
-   * Two transactions, to follow those of {@link Services.fill}: one puts the table in force, the other removes the old table.
+   * Two transactions that must follow those of {@link Services.fill}. The first puts the table in force, and the second removes the old table.
    *
-   * In between both have hooks. The kernel runs chains of one priority one after the other, the newest first. If one transaction did both, a
-   * packet could pass the place of the new chain before it and that of the old chain after it, and be translated by neither.
+   * Between them both tables have hooks. The kernel runs chains of the same priority one after the other, the newest first. If one transaction
+   * did both, a packet could pass the position of the new chain before it, and that of the old chain after it. Then no chain would translate it.
    */
   putInForce(): readonly [hooks: string, removal: string] {
     return [this.#hooks(), this.#removalOfOld()];
   }
 
   /**
-   * The changes, and other Services that get or lose a claim by them. Those that give up a claim come first, as another one of them may get
-   * it.
+   * Orders the changes, and adds other Services that get or lose a claim because of them. Services that release a claim come first, because
+   * another Service of the same change may get it.
    */
   *#orderedSteps(changes: ServiceChanges): Generator<number, readonly Step[]> {
     const affected = new Set<string>();
@@ -224,7 +224,7 @@ export class Services {
     ];
   }
 
-  /** Claims that a Service gets and others give up by the same change. */
+  /** Claims that a Service gets because others release them in the same change. */
   #gainedClaims(
     key: string,
     next: ServiceView | undefined,
@@ -237,7 +237,7 @@ export class Services {
     return new Set([...after].filter((claim) => released.has(claim) && isNew(claim)));
   }
 
-  /** Flows of a NodePort, without those to a Service that has the address and port: the kernel looks for that one first. */
+  /** Flows of a NodePort, without those to a Service that has the address and port, because rules look for such a Service first. */
   #atNodes(flows: StaleFlows): StaleFlows {
     const isOfService = (address: string): boolean =>
       this.#claims.isHeld(`${address} . udp . ${flows.port}`);
@@ -261,7 +261,7 @@ export class Services {
       .join("");
   }
 
-  /** Removes the other table, which may not be there. */
+  /** Commands that remove the other table, if it exists. */
   #removalOfOld(): string {
     const old = otherTable(this.#table);
     return this.#families
@@ -286,7 +286,7 @@ export class Services {
     if (batch.size > 0) yield batch.text();
   }
 
-  /** @param table gives what the next part goes to, which may change with each step */
+  /** @param table returns the change that the next part is added to. It may differ for each step */
   *#addChange(
     table: () => TableChange | undefined,
     change: {

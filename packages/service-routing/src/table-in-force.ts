@@ -5,10 +5,10 @@ import { serviceTables, type ServiceTable } from "./services.ts";
 type RunNft = (text: string) => Promise<string>;
 
 /**
- * Asks the kernel which table of Services is in force; undefined for none. Both exist while a new one is filled, and after a process that ended
- * meanwhile. The one with hooks is in force; if both have hooks, the newer one is.
+ * Reads from the kernel which table of Services is in force. Undefined if none is. Both tables exist while a new one is filled, and if a process
+ * ended during that. The one with hooks is in force. If both have hooks, it is the newer one.
  *
- * @throws what `runNft` throws, if it cannot be found out
+ * @throws errors of `runNft`
  */
 export async function tableInForce(
   [family]: readonly Family[],
@@ -18,10 +18,10 @@ export async function tableInForce(
 }
 
 /**
- * Asks the kernel which table of policies is in force; undefined for none. If a process ended before it had removed the old table, both are,
- * and the newer one is given: the older one is then replaced.
+ * Reads from the kernel which table of policies is in force. Undefined if none is. If a process ended before it removed the old table, both are
+ * in force. Then this returns the newer one, so that the older one is replaced.
  *
- * @throws what `runNft` throws, if it cannot be found out
+ * @throws errors of `runNft`
  */
 export async function policyTableInForce(
   [family]: readonly Family[],
@@ -31,8 +31,9 @@ export async function policyTableInForce(
 }
 
 /**
- * The last of the tables that have hooks: the kernel lists tables in the order in which they were made. All chains are listed, as nft 1.0.6
- * does not read the elements of all tables for that. To list tables or one chain it does, which takes 2 s and 220 MB for 10,000 Services.
+ * The newest of the tables that have hooks. It is the last one, because the kernel lists tables in the order of their creation. Lists all
+ * chains, because nft 1.0.6 then does not read the elements of all tables. To list tables or a single chain, it reads them, which takes 2 s and
+ * 220 MB for 10,000 Services.
  */
 async function newestWithHooks<Name extends string>(
   names: readonly Name[],

@@ -1,8 +1,8 @@
 import type { ServicePortView, ServiceView } from "@kip/network-view";
 
 /**
- * A Service as text, which takes a third of the memory of objects. The first line is the Service without endpoints, and each further line has
- * the endpoints of one port, so that addresses and ports can be read without thousands of endpoints.
+ * A Service as text, which takes a third of the memory of objects. The first line is the Service without endpoints. Each other line contains the
+ * endpoints of one port. So addresses and ports can be read without thousands of endpoints.
  */
 export function textOfView(view: ServiceView): string {
   const lists = view.ports.map((port) => JSON.stringify(listsOf(port)));
@@ -16,7 +16,7 @@ export function textOfView(view: ServiceView): string {
   return [JSON.stringify({ ...view, ports }), ...lists].join("\n");
 }
 
-/** Reads what {@link textOfView} has written. */
+/** Parses a text of {@link textOfView}. */
 export function viewOfText(text: string): ServiceView {
   const [, ...lines] = text.split("\n");
   const head = headOfText(text);
@@ -27,7 +27,7 @@ export function viewOfText(text: string): ServiceView {
   return { ...head, ports };
 }
 
-/** The Service without its endpoints. */
+/** Parses a text of {@link textOfView} without the endpoints. */
 export function headOfText(text: string): ServiceView {
   const end = text.indexOf("\n");
   return JSON.parse(end < 0 ? text : text.slice(0, end)) as ServiceView; // written above

@@ -1,8 +1,8 @@
 import { canonicalAddress, type IpFamily } from "@kip/network-view";
 
 /**
- * Messages of the kernel's connection table, as nf_conntrack_netlink(7) has them: numbers of the machine's byte order in
- * headers, of the network's in addresses and ports.
+ * Messages of the kernel's connection table, in the format of nf_conntrack_netlink(7). Headers have the machine's byte order, and addresses
+ * and ports have network byte order.
  *
  * @see include/uapi/linux/netfilter/nfnetlink_conntrack.h
  */
@@ -11,29 +11,29 @@ const flags = { request: 0x01, acknowledge: 0x04, dump: 0x03_00 } as const;
 const attributes = { original: 1, reply: 2, filter: 25, address: 1, protocol: 2 } as const;
 const addressFields = { v4Source: 1, v4Destination: 2, v6Source: 3, v6Destination: 4 } as const;
 const protocolFields = { number: 1, sourcePort: 2, destinationPort: 3 } as const;
-/** Attributes of a filter, and the bits of what it compares. */
+/** Attributes of a filter, and bits for the fields that it compares. */
 const filterFields = { originalFlags: 1, protocolBit: 1 << 3, destinationPortBit: 1 << 5 } as const;
 
-/** The number of UDP. */
+/** The protocol number of UDP. */
 export const udp = 17;
 
-/** The bit of a type whose payload is attributes. */
+/** The flag of an attribute type whose payload consists of attributes. */
 const nested = 0x80_00;
 
 const headerBytes = 16;
 const familyBytes = 4;
 
-/** A connection of the table. */
+/** An entry of the connection table. */
 export interface Flow {
   readonly family: IpFamily;
   readonly protocol: number;
-  /** Where the client sends to. */
+  /** The address that the client sends to. */
   readonly destination: string;
   readonly port: number;
-  /** Where answers come from. */
+  /** The source address of replies. */
   readonly replySource: string;
   readonly replyPort: number;
-  /** The attribute that names it, as the kernel has sent it. */
+  /** The attribute that identifies the connection, as sent by the kernel. */
   readonly tuple: Buffer;
 }
 
@@ -43,12 +43,11 @@ export type Answer =
   /** `errno` 0 means that a request was carried out, or that a list is complete. */
   | { readonly kind: "result" | "done"; readonly errno: number };
 
-/** Which connections the kernel lists: those of UDP to one port, those of UDP, or all. */
+/** Selects the connections that the kernel lists: UDP to one port, all of UDP, or all. */
 export type FlowFilter = { readonly port: number } | "udp" | "all";
 
 /**
- * Asks for the connections in a family. Kernels before 5.8 do not filter, and send all in any case; another one may answer with an
- * error.
+ * Requests a list of the connections in a family. Kernels before 5.8 ignore the filter and send all. Other kernels may respond with an error.
  */
 export function listRequest(family: IpFamily, which: FlowFilter = "udp"): Buffer {
   if (which === "all")
@@ -70,15 +69,15 @@ export function listRequest(family: IpFamily, which: FlowFilter = "udp"): Buffer
   return request(types.get, flags.dump, { family, attribute });
 }
 
-/** Asks for the end of one connection; the kernel answers with a result. */
+/** Requests the deletion of one connection. The kernel responds with a result. */
 export function deleteRequest({ family, tuple }: Flow): Buffer {
   return request(types.delete, flags.acknowledge, { family, attribute: tuple });
 }
 
 /**
- * Reads the messages that are complete.
+ * Parses the complete messages.
  *
- * @returns the messages, and the bytes behind them
+ * @returns the messages, and the remaining bytes
  */
 export function readAnswers(bytes: Buffer): {
   readonly answers: readonly Answer[];
@@ -130,7 +129,7 @@ function readAttributes(bytes: Buffer): ReadonlyMap<number, Attribute> {
   const found = new Map<number, Attribute>();
   for (let at = 0; at + 4 <= bytes.length;) {
     const length = Math.max(bytes.readUInt16LE(at), 4);
-    // The two highest bits say how the payload is written.
+    // The two highest bits are flags for the format of the payload.
     const type = bytes.readUInt16LE(at + 2) & 0x3f_ff;
     const end = Math.min(at + aligned(length), bytes.length);
     found.set(type, {

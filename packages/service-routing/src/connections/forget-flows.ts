@@ -12,28 +12,28 @@ import {
 import type { StaleFlows } from "./stale-flows.ts";
 import { StaleList } from "./stale-list.ts";
 
-/** The size of a datagram to the kernel: a pipe passes on so many bytes in one piece, so that no message is cut. */
+/** Maximum size of a datagram to the kernel. A pipe passes on this many bytes in one piece, so no message is split. */
 const pieceBytes = 4096;
 
 /**
- * For at most so many ports, connections are listed port by port. For each list the kernel searches its whole table, in some milliseconds;
- * reading all connections here takes much longer if there are very many.
+ * Maximum number of ports for which connections are listed port by port. For each list the kernel searches its whole table, which takes some
+ * milliseconds. To read all connections in this process takes much longer, if there are very many.
  */
 const fewPorts = 8;
 
 /** Options of {@link forgetFlows}. */
 export interface ForgetFlowsOptions {
-  /** A command that runs another one in the namespace of the rules, with its arguments. @default none */
+  /** A command, with arguments, that runs another command in the network namespace of the rules. @default none */
   readonly inNamespace?: readonly string[] | undefined;
-  /** How long the kernel may send nothing. A list takes as long as there are connections. @default 5000 */
+  /** Time limit for each message of the kernel. The total time grows with the number of connections. @default 5000 */
   readonly timeoutMs?: number | undefined;
 }
 
 /**
- * Has the kernel forget connections. Node opens no netlink sockets; socat, which cells have for port-forward, does.
+ * Deletes connections from the kernel's table. Uses socat, which cells have for port-forward, because Node cannot open netlink sockets.
  *
- * @returns how many there were
- * @throws {CommandError} `COMMAND_FAILED`; a repetition is safe
+ * @returns the number of deleted connections
+ * @throws {CommandError} `COMMAND_FAILED`. It is safe to repeat the call
  */
 export async function forgetFlows(
   stale: readonly StaleFlows[],
@@ -48,7 +48,7 @@ export async function forgetFlows(
   });
   const limit = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
   const ended = new Promise((resolve) => child.once("close", resolve).once("error", resolve));
-  child.stdin.on("error", () => {}); // the answers end, too
+  child.stdin.on("error", () => {}); // then the output also ends, which is handled below
   try {
     const answers = answersOf(child.stdout, () => limit.refresh());
     const flows: Flow[] = [];
@@ -65,7 +65,7 @@ export async function forgetFlows(
     }
     for (const piece of pieces(flows.map(deleteRequest))) {
       child.stdin.write(piece.bytes);
-      // A result may be an error, as a flow may have ended meanwhile. That does not matter.
+      // Ignore errors in results, because a flow may have ended meanwhile.
       for (let left = piece.count; left > 0;) if ((await answers()).kind === "result") left -= 1;
     }
     return flows.length;
@@ -80,18 +80,18 @@ function isOfFamily({ address }: StaleFlows, family: IpFamily): boolean {
   return address === undefined || address.includes(":") === (family === 6);
 }
 
-/** Both, unless all are of one: a flow without an address is of both. */
+/** The IP families of stale flows. A flow without an address belongs to both. */
 function familiesOf(stale: readonly StaleFlows[]): readonly IpFamily[] {
   return ([4, 6] as const).filter((family) => stale.some((flows) => isOfFamily(flows, family)));
 }
 
-/** Lists that have all connections of a family that are to be forgotten. */
+/** The lists to request, so that they contain all stale connections of a family. */
 function listsOf(stale: readonly StaleFlows[], family: IpFamily): readonly FlowFilter[] {
   const ports = new Set(stale.filter((flows) => isOfFamily(flows, family)).map(({ port }) => port));
   return ports.size > fewPorts ? ["udp"] : [...ports].map((port) => ({ port }));
 }
 
-/** Has connections listed. A kernel that refuses one of the lists is asked for all. */
+/** Reads the lists. If the kernel rejects one of them, reads all connections. */
 async function readAny(
   lists: readonly FlowFilter[],
   read: (which: FlowFilter) => Promise<number>,
@@ -107,7 +107,7 @@ async function readAny(
   throw new CommandError("COMMAND_FAILED", `Cannot end stale connections: ${reason}`);
 }
 
-/** Reads one list. @returns the number of the error if the kernel refuses it or cannot complete it, otherwise 0 */
+/** Reads one list. @returns the errno if the kernel rejects it or cannot complete it, otherwise 0 */
 async function readList(
   answers: () => Promise<Answer>,
   onFlow: (flow: Flow) => void,
@@ -119,7 +119,7 @@ async function readList(
   }
 }
 
-/** The next message at each call. @param onBytes called when some have come */
+/** A function that returns the next message at each call. @param onBytes called when data has arrived */
 function answersOf(output: Readable, onBytes: () => void): () => Promise<Answer> {
   const chunks = output[Symbol.asyncIterator]() as AsyncIterator<Buffer>; // no encoding is set
   const waiting: Answer[] = [];

@@ -1,28 +1,28 @@
 import type { ServiceView } from "@kip/network-view";
 
 /**
- * Flows of UDP to one destination that the kernel must forget. While a client goes on sending, its flow never ends: it would stay with an
- * endpoint that is gone, or untranslated if the Service had no endpoints at its begin. As with kube-proxy, a flow to an endpoint that still
- * serves stays, even if new clients are led elsewhere.
+ * UDP flows to one destination that the kernel must delete. While a client continues to send, its flow never ends. It would keep an endpoint
+ * that is gone, or stay untranslated if the Service had no endpoints when the flow began. As in kube-proxy, a flow to an endpoint that still
+ * serves is kept, even if new clients get other endpoints.
  */
 export interface StaleFlows extends FlowTarget {
-  /** Endpoints whose flows stay, see `endpointText`. All addresses of a port share the object, as users may name very many addresses. */
+  /** Endpoints whose flows are kept, see `endpointText`. All addresses of a port share this set, because users may use very many addresses. */
   readonly serving: ReadonlySet<string>;
-  /** Whether flows that are not translated are stale, too. */
+  /** Whether untranslated flows are also stale. */
   readonly isUntranslatedStale: boolean;
-  /** For a NodePort: whether a Service has the same port number at an address. Then flows to that address are not the NodePort's. @default never */
+  /** For a NodePort: whether a Service has this port at an address. If so, flows to that address do not belong to the NodePort. @default never */
   readonly isOfService?: ((address: string) => boolean) | undefined;
 }
 
-/** Where clients send to. */
+/** The destination that clients send to. */
 export interface FlowTarget {
-  /** Absent for a NodePort, which has several. */
+  /** Absent for a NodePort, which has several addresses. */
   readonly address?: string | undefined;
-  /** Port of the Service or of nodes. */
+  /** Port of the Service, or NodePort. */
   readonly port: number;
 }
 
-/** A Service, and which of its claims another Service has; see `claimsOf`. */
+/** A Service, and those of its claims that another Service has. See `claimsOf`. */
 export interface ClaimedService {
   readonly view: ServiceView | undefined;
   readonly lost: ReadonlySet<string>;
@@ -31,11 +31,11 @@ export interface ClaimedService {
 const none: ReadonlySet<string> = new Set();
 
 /**
- * Flows that are stale after a change of a Service. If a destination was not known before, all that none of its endpoints answers: an earlier
- * process may have led them elsewhere.
+ * Flows that are stale after a change of a Service. If a destination was not known before, all flows to it without a serving endpoint are
+ * stale, because an earlier process may have routed them elsewhere.
  *
- * @param isPending whether flows to a destination are stale from before and not forgotten yet. These are given again with the endpoints that
- * serve now, as some may serve again. @default never
+ * @param isPending whether flows to a destination became stale earlier and are not deleted yet. These are returned again with the endpoints
+ * that serve now, because some endpoints may serve again. @default never
  */
 export function staleFlows(
   before: ClaimedService,
@@ -54,7 +54,7 @@ export function staleFlows(
       if (isSame && !isPending({ address, port })) continue;
       const serving = isIn ? is.serving : none;
       const isFirst = !wasIn || was.serving.size === 0;
-      // Untranslated flows to the number of a NodePort may be those to other machines. They count only when the port is new or had no endpoints.
+      // Untranslated flows to the number of a NodePort may go to other machines. They are only stale if the port is new or had no endpoints.
       const isUntranslatedStale = !isSame && serving.size > 0 && (address !== undefined || isFirst);
       result.push({ address, port, serving, isUntranslatedStale });
     }
@@ -62,14 +62,14 @@ export function staleFlows(
   return result;
 }
 
-/** Whether existing flows become stale: an endpoint is gone, or the first ones have come. */
+/** Whether existing flows become stale: an endpoint is gone, or the Service got its first endpoints. */
 function makesFlowsStale(was: ReadonlySet<string>, is: ReadonlySet<string>): boolean {
   if (was.size === 0) return is.size > 0;
   for (const endpoint of was) if (!is.has(endpoint)) return true;
   return false;
 }
 
-/** One port, at the addresses of one family, or as a NodePort at those of nodes. */
+/** One port at the Service's addresses of one family, or a NodePort. */
 interface UdpTarget {
   readonly addresses: ReadonlySet<string | undefined>;
   readonly port: number;

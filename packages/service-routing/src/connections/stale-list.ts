@@ -2,10 +2,10 @@ import { endpointText } from "@kip/network-view";
 import { udp, type Flow } from "./conntrack-messages.ts";
 import type { FlowTarget, StaleFlows } from "./stale-flows.ts";
 
-/** How many destinations are kept while forgetting fails, besides those of the last change. */
+/** Maximum number of destinations that are kept while deletions fail, in addition to those of the last change. */
 const maxDestinations = 65_536;
 
-/** Flows that the kernel must forget and has not forgotten yet, by destination. A later entry replaces an earlier one. */
+/** Flows that the kernel must delete, by destination. A later entry for a destination replaces the earlier one. */
 export class StaleList {
   readonly #byDestination = new Map<string, StaleFlows>();
 
@@ -13,17 +13,17 @@ export class StaleList {
     return this.#byDestination.size;
   }
 
-  /** All entries, each destination once. */
+  /** All entries, one for each destination. */
   get all(): readonly StaleFlows[] {
     return [...this.#byDestination.values()];
   }
 
-  /** Whether flows to a destination are to be forgotten. */
+  /** Whether there is an entry for a destination. */
   hasDestination(to: FlowTarget): boolean {
     return this.#byDestination.has(keyOf(to));
   }
 
-  /** Gives up what has waited longest, beyond 65,536 destinations: while forgetting fails, the list would grow without end. */
+  /** Removes the oldest entries beyond 65,536 destinations. Otherwise the list would grow without limit while deletions fail. */
   trim(): void {
     for (const key of this.#byDestination.keys()) {
       if (this.#byDestination.size <= maxDestinations) return;
@@ -45,7 +45,7 @@ export class StaleList {
     this.#byDestination.clear();
   }
 
-  /** Whether the kernel must forget a flow. Takes constant time, as users decide how many entries and flows there are. */
+  /** Whether the kernel must delete a flow. Takes constant time, because users decide how many entries and flows there are. */
   has({ protocol, destination, port, replySource, replyPort }: Flow): boolean {
     if (protocol !== udp) return false;
     const atNodes = this.#byDestination.get(keyOf({ port }));
