@@ -40,7 +40,7 @@ describe("NamespaceBudget", () => {
     assert.deepEqual(budget.settle().refused, ["a/large"]);
   });
 
-  it("names younger Services that an older one leaves no room for as it grows, and those that get it back", () => {
+  it("reports younger Services that no longer fit when an older one grows, and those that fit again", () => {
     const budget = new NamespaceBudget(most);
     for (const month of [1, 2, 3, 4]) budget.set(`a/${month}`, at(month), elements(25));
     assert.deepEqual(budget.settle(), { refused: [], admitted: [] });
@@ -62,7 +62,7 @@ describe("NamespaceBudget", () => {
     assert.deepEqual(budget.settle(), { refused: ["a/1"], admitted: ["a/2"] });
   });
 
-  it("counts bytes, too, and each namespace by itself", () => {
+  it("also counts bytes, and counts each namespace separately", () => {
     const budget = new NamespaceBudget(most);
     for (const namespace of ["a", "b"])
       for (const month of [1, 2])
@@ -73,7 +73,7 @@ describe("NamespaceBudget", () => {
     assert.deepEqual(budget.settle().refused, ["a/2"]);
   });
 
-  it("comes to the same as a computation of all, whatever changes", () => {
+  it("has the same result as a full computation, whatever changes", () => {
     const budget = new NamespaceBudget(most);
     const known = new Map<string, { created: string; cost: number }>();
     const refused = new Set<string>();

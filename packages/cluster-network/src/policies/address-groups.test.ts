@@ -137,7 +137,7 @@ class World {
 }
 
 describe("AddressGroups", () => {
-  it("have what pods and namespaces give them, whatever has changed between the steps that fill them", () => {
+  it("contain the matching pods, whatever pods and namespaces change between the steps that fill them", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const world = new World();
@@ -150,7 +150,7 @@ describe("AddressGroups", () => {
     );
   });
 
-  it("compare no pod when it changes, and those of other namespaces never", () => {
+  it("do not compare a pod when it changes, and never compare pods of other namespaces", () => {
     const groups = new AddressGroups();
     let looks = 0;
     const pod = (namespace: string): PodFacts => ({
@@ -225,7 +225,7 @@ describe("AddressGroups", () => {
     assert.ok(ranked >= others + 7, `${ranked} steps`);
   });
 
-  it("look at a pod for one namespace after few steps while groups of others are behind by very many", () => {
+  it("are up to date for one namespace after few steps, while groups of others have very many pods to process", () => {
     const groups = new AddressGroups();
     const setPods = (count: number, app: string): void => {
       for (let i = 0; i < count; i++) {
@@ -259,7 +259,7 @@ describe("AddressGroups", () => {
     assert.ok(steps < 40, `${steps} steps`);
   });
 
-  it("look at each pod a few times, however often pods have changed while they were behind", () => {
+  it("compare each pod a few times, however often pods changed before", () => {
     const stepsAfter = (changes: number): number => {
       const groups = new AddressGroups();
       for (let i = 0; i < 200; i++) {
@@ -286,7 +286,7 @@ describe("AddressGroups", () => {
     assert.ok(many < 2 * few, `${many} steps, and ${few} after a tenth of the changes`);
   });
 
-  it("lose the last pod, however often others have changed before they look at all", () => {
+  it("report the removal of their last pod, however often others have changed", () => {
     const groups = new AddressGroups();
     const pod = { namespace: "a", ports: [], name: "p" };
     const one = { ...pod, labels: { app: "one" }, addresses: ["10.0.0.1"] };
@@ -303,7 +303,7 @@ describe("AddressGroups", () => {
     assert.deepEqual(groups.takeChanges().get(name)?.remove, ["10.0.0.1"]);
   });
 
-  it("lose an address again that was taken while they were looking at pods that had changed", () => {
+  it("no longer contain an address that was added and removed while they were being filled", () => {
     const groups = new AddressGroups();
     const setPod = (i: number, app: string): void => {
       const pod = { namespace: "a", name: `p${i}`, ports: [], addresses: [`10.0.0.${i}`] };
@@ -323,7 +323,7 @@ describe("AddressGroups", () => {
     assert.deepEqual(groups.takeChanges().get(name)?.remove, ["10.0.0.0"]);
   });
 
-  it("have other numbers of ports if these were others while pods changed: rules may have been made from them", () => {
+  it("report changed port numbers even if these changed back, because rules may have been made in between", () => {
     const groups = new AddressGroups();
     const web = { name: "web", protocol: "TCP" } as const;
     const setPod = (name: string, numbers: readonly number[]): void => {
@@ -357,7 +357,7 @@ describe("AddressGroups", () => {
     assert.deepEqual([...groups.takeChanges().keys()], []);
   });
 
-  it("note a changed pod once for all owners of the groups that look at it, and not for each of them", () => {
+  it("record a changed pod once for all owners of its groups, and not once for each owner", () => {
     const groups = new AddressGroups();
     const owners = Array.from({ length: 40 }, (_, i) => `n${i}`);
     const names = Array.from({ length: 40 }, (_, i) =>

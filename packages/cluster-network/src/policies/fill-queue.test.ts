@@ -29,7 +29,7 @@ function start() {
 }
 
 describe("FillQueue", () => {
-  it("makes a step for each namespace in turn, and fills the groups of one in the order in which it wants them", () => {
+  it("does one step for each namespace in turn, and fills the groups of a namespace in the order of its requests", () => {
     const { queue, add, run } = start();
     for (const name of ["a1", "a2", "a3"]) add(name, 2, "a");
     add("b1", 2, "b");
@@ -39,7 +39,7 @@ describe("FillQueue", () => {
     assert.equal(queue.size, 0);
   });
 
-  it("fills groups of one namespace that look at few pods in one step, as far as a step of others goes", () => {
+  it("fills several small groups of one namespace in one step, up to the work of a step", () => {
     const { begin, add, run } = start();
     const names = Array.from({ length: 40 }, (_, i) => `a${i}`);
     for (const name of names) begin(name, 1, "a");
@@ -52,14 +52,14 @@ describe("FillQueue", () => {
     assert.deepEqual(run(99), ["b1", "c1", "c2", "c2"]);
   });
 
-  it("makes a step of a group that several namespaces want on the turn of each", () => {
+  it("does a step of a group in the turn of each namespace that waits for it", () => {
     const { add, run } = start();
     add("shared", 4, "a", "b");
     add("c", 4, "c");
     assert.deepEqual(run(6), ["shared", "shared", "c", "shared", "shared", "c"]);
   });
 
-  it("fills a group that namespaces have in common though each is behind with others without end", () => {
+  it("fills a group that namespaces share, although each always has other groups to fill", () => {
     const { queue, add, run } = start();
     const own = ["a1", "a2", "a3", "b1", "b2", "b3"];
     const addOwn = (): void => {
@@ -79,7 +79,7 @@ describe("FillQueue", () => {
     for (const name of own) assert.ok(log.filter((each) => each === name).length >= 3);
   });
 
-  it("fills what no namespace wants after all others", () => {
+  it("fills groups that no namespace waits for after all others", () => {
     const { queue, add, run } = start();
     add("unwanted", 1);
     add("a", 2, "a");
@@ -90,7 +90,7 @@ describe("FillQueue", () => {
     assert.deepEqual(run(3), ["b", "wanted"]);
   });
 
-  it("makes no step of a group that was forgotten, and keeps no turn for it", () => {
+  it("does no step of a deleted group, and keeps no turn for it", () => {
     const { queue, add, run } = start();
     add("a1", 2, "a", "b");
     add("a2", 1, "a");
@@ -101,7 +101,7 @@ describe("FillQueue", () => {
     assert.equal(queue.size, 0);
   });
 
-  it("notes owners of groups in steps, and has all namespaces wait meanwhile", () => {
+  it("records owners of groups in steps, and treats all namespaces as waiting until then", () => {
     const { queue, begin, run } = start();
     const names = Array.from({ length: 5000 }, (_, i) => `n${i}`);
     let read = 0;
@@ -131,7 +131,7 @@ describe("FillQueue", () => {
     assert.equal(read, 3);
   });
 
-  it("fills a group that is behind by few pods, however often its very many owners change", () => {
+  it("fills a group with few changed pods, however often its very many owners change", () => {
     const { queue, begin, run } = start();
     const owners = new Owners();
     for (let i = 0; i < 2000; i++) owners.note(`n${i}`, 1);
@@ -148,7 +148,7 @@ describe("FillQueue", () => {
     assert.equal(queue.isAwaitedBy("n0"), false);
   });
 
-  it("notes no owners of a group that was forgotten", () => {
+  it("records no owners of a deleted group", () => {
     const { queue, begin, run } = start();
     const owners = new Owners();
     owners.note("a", 1);
@@ -160,7 +160,7 @@ describe("FillQueue", () => {
     assert.deepEqual(run(9), []);
   });
 
-  it("makes a step of groups with the same owners on the turn of each, as of others", () => {
+  it("does steps of groups with the same owners in the turn of each owner", () => {
     const { queue, add, run } = start();
     const owners = new Owners();
     for (const name of ["a", "b"]) owners.note(name, 1);

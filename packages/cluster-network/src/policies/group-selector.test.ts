@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { groupName } from "./group-selector.ts";
 
 describe("groupName()", () => {
-  it("is the same for the same selector in whatever order it was written, and another one for others", () => {
+  it("is the same for equal selectors in any order of keys, and differs for other selectors", () => {
     const first = groupName({ namespace: "a", podSelector: { matchLabels: { x: "1", y: "2" } } });
     const same = groupName({ podSelector: { matchLabels: { y: "2", x: "1" } }, namespace: "a" });
     const other = groupName({ namespace: "b", podSelector: { matchLabels: { x: "1", y: "2" } } });
@@ -11,7 +11,7 @@ describe("groupName()", () => {
     assert.notEqual(first, other);
   });
 
-  it("has 128 bits: a selector with the name of another one's group would be taken for it", () => {
+  it("has 128 bits, so that users cannot find two selectors with the same name", () => {
     assert.match(groupName({ namespace: "a", podSelector: {} }), /^[0-9a-f]{32}$/);
   });
 });

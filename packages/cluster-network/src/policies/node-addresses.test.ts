@@ -3,7 +3,7 @@ import { it } from "node:test";
 import { AddressGroups } from "./address-groups.ts";
 import { NodeAddresses } from "./node-addresses.ts";
 
-it("counts cells' own addresses, where host ports and NodePorts answer, for nodes that policies choose", () => {
+it("adds the addresses of cells, where host ports and NodePorts are open, to nodes that policies select", () => {
   const groups = new AddressGroups();
   const nodes = new NodeAddresses(groups);
   const name = groups.name({ nodes: {} } as never);
@@ -46,7 +46,7 @@ it("counts cells' own addresses, where host ports and NodePorts answer, for node
   ]);
 });
 
-it("tells groups nothing of pods whose host has the addresses of their node, also when pods are forgotten", () => {
+it("adds nothing to groups for pods whose host has the addresses of their node, also when pods are removed", () => {
   let told = 0;
   const groups = new AddressGroups();
   const nodes = new NodeAddresses(

@@ -6,7 +6,7 @@ import { PolicyIndex } from "./policy-index.ts";
 import { readTierPolicy } from "./tier-policy.ts";
 
 describe("PolicyIndex", () => {
-  it("has the name server no longer once its slice is another's", () => {
+  it("removes the name server once its slice has another manager", () => {
     const index = new PolicyIndex();
     const set = (manager: string): boolean =>
       index.setSlice({
@@ -30,7 +30,7 @@ describe("PolicyIndex", () => {
     assert.deepEqual(index.groups.addresses(group), []);
   });
 
-  it("has a changed policy concern the pods that it selects, and those that it selected before", () => {
+  it("reports the pods that a changed policy selects, and those that it selected before", () => {
     const index = new PolicyIndex();
     const set = (app: string) => {
       const metadata = { namespace: "a", name: "n", uid: "n", resourceVersion: "1" };
@@ -42,7 +42,7 @@ describe("PolicyIndex", () => {
     assert.deepEqual(set("db"), ["web", "db"]);
   });
 
-  it("keeps nothing of a namespace that is gone", async () => {
+  it("keeps no data of a deleted namespace", async () => {
     setFlagsFromString("--expose-gc");
     const collect = runInNewContext("gc") as () => void;
     const index = new PolicyIndex();

@@ -32,7 +32,7 @@ function start(...pods: readonly PodFacts[]): AddressGroups {
 }
 
 describe("numbers of a named port", () => {
-  it("are at most 256: those of ordinary pods before those of a pod that has thousands, then the smaller ones", () => {
+  it("are at most 256. Those of ordinary pods come before those of a pod with thousands, then smaller ones first", () => {
     const groups = start(pod("1", rising(4200, 1000)), pod("2", [9090]), pod("3", [9090, 8080]));
     assert.deepEqual(groups.portNumbers(everyPod, web), {
       numbers: [...rising(254, 1000), 8080, 9090],
@@ -43,7 +43,7 @@ describe("numbers of a named port", () => {
     assert.equal(groups.sizeOf(name).addresses, maxNumbers + 3);
   });
 
-  it("depend on the pods that there are, however these came, and change only when rules do", () => {
+  it("do not depend on the order in which pods arrived, and change only when rules change", () => {
     const step = fc.record({
       name: fc.integer({ min: 1, max: 5 }).map(String),
       first: fc.integer({ min: 1, max: 40 }),
@@ -122,7 +122,7 @@ describe("numbers of a named port", () => {
     assert.equal(groups.sizeOf(groups.numbersName(everyPod, web)).addresses, 20 * maxNumbers);
   });
 
-  it("that only some of have rules are those of the most pods, and a change is noted when these become others", () => {
+  it("of which only some have rules are those of most pods, and a change of the choice is reported", () => {
     const groups = start(pod("1", [1, 2, 3, 4]), pod("2", [3, 4]), pod("3", [4, 9090]));
     const first = (most: number) => groups.portNumbers(everyPod, web, most);
     assert.deepEqual(first(2), { numbers: [3, 4], areAll: false });
@@ -184,7 +184,7 @@ describe("numbers of a named port", () => {
 });
 
 describe("fairShare()", () => {
-  it("takes nothing from who has less than the share, and gives the room to the others", () => {
+  it("lets ports with few numbers keep all, and shares the rest between the others", () => {
     const counts = fc.array(fc.nat({ max: maxNumbers }), { maxLength: 40 });
     fc.assert(
       fc.property(counts, fc.integer({ min: -10, max: 4096 }), (all, room) => {

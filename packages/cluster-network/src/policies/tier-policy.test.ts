@@ -145,7 +145,7 @@ describe("readTierPolicy()", () => {
       ]);
   });
 
-  it("has a policy allow nothing without a subject, for every pod, and without a priority or tier, for its own", () => {
+  it("allows nothing for every pod without a subject, and nothing for its own pods without a priority or tier", () => {
     const ingress = [
       { action: "Allow", from },
       { action: "Pass", from },
