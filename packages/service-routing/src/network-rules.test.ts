@@ -176,7 +176,7 @@ describe("NetworkRules", () => {
     assert.ok((await turnsOf(take)) >= (2 * add.length) / blockWork);
   });
 
-  it("has flows forgotten once rules are in force, however often that fails, and tries to forget them again", async () => {
+  it("deletes stale flows once rules are in force, and retries after each failure", async () => {
     const forgotten: (readonly string[])[] = [];
     const fails = { nft: false, forget: false };
     const clock = new ManualClock();
@@ -220,7 +220,7 @@ describe("NetworkRules", () => {
     assert.equal(forgotten.length, 3);
   });
 
-  it("has flows forgotten that an earlier process has led to endpoints which are gone", async () => {
+  it("deletes flows that an earlier process has routed to endpoints that are gone", async () => {
     const forgotten: StaleFlows[] = [];
     const rules = new NetworkRules({
       ...options,
@@ -247,7 +247,7 @@ describe("NetworkRules", () => {
     ]);
   });
 
-  it("has everything forgotten that comes in several changes, however much, if forgetting has not failed", async () => {
+  it("deletes all stale flows of several changes, however many, if no deletion has failed", async () => {
     const forgotten = new Set<string>();
     const rules = new NetworkRules({
       ...options,
@@ -297,7 +297,7 @@ describe("NetworkRules", () => {
     assert.match(texts.join(""), /^add element ip \w+ services \{ 10\.96\.0\.1 /m);
   });
 
-  it("gives no sum of a bucket while a change of it is taken, or waits", async () => {
+  it("reports no valid checksum of a bucket while a change of it is applied or waits", async () => {
     const clock = new ManualClock();
     const hanging = Promise.withResolvers<void>();
     const state = { fails: false };

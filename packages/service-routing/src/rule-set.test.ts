@@ -46,7 +46,7 @@ describe("TableChange", () => {
     ]);
   });
 
-  it("leaves a set that goes as it is until a later transaction, with its elements", () => {
+  it("removes a set with its elements only in a later transaction", () => {
     const before = ruleSet((rules) => {
       rules.element("denied", "10.0.0.1");
       rules.element("set", "1");

@@ -34,7 +34,7 @@ function nodePorts(texts: Iterable<string>, known = new Map<string, string>()) {
 }
 
 describe("ServiceClaims", () => {
-  it("never has two Services write one element, in whatever parts their changes come", () => {
+  it("never lets two Services write one element, in whatever parts their changes arrive", () => {
     const services = new Services(place);
     let random = 1;
     const next = (below: number): number => {
@@ -65,7 +65,7 @@ describe("ServiceClaims", () => {
 });
 
 describe("ServiceClaims", () => {
-  it("does not have a Service wait for what it has", () => {
+  it("does not let a Service wait for an element that it has", () => {
     const claims = new ServiceClaims();
     const [none, one] = [new Set<string>(), new Set(["10.96.0.1"])];
     claims.replace("ns/a", none, one);

@@ -211,14 +211,14 @@ describe("Services, by a model of the kernel", () => {
     );
   });
 
-  it("has that after changes of endpoints alone, few and many", () => {
+  it("has the same after changes of endpoints alone, few and many", () => {
     fc.assert(
       fc.property(endpointChanges, (batches) => check(batches)),
       { numRuns: 200 },
     );
   });
 
-  it("has that wherever a transaction ends", () => {
+  it("has the same wherever a transaction ends", () => {
     const steps = fc.array(fc.array(change, { minLength: 1, maxLength: 4 }), { maxLength: 12 });
     const parts = fc.constantFrom(1, 1000);
     fc.assert(fc.property(steps, parts, check), { numRuns: 200 });

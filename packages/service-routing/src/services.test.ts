@@ -197,7 +197,7 @@ describe("Services", () => {
     assert.match(rulesOf([]), /external\S+ drop$/m);
   });
 
-  it("gives an endpoint its other number, which it has beside one that would have the same", () => {
+  it("gives an endpoint another number while a second endpoint has the same hash", () => {
     const [first, second] = ["10.50.36.246:8443", "10.50.48.55:8080"];
     const others = Array.from({ length: 24 }, (_, i) => `10.60.0.${i + 1}:80`);
     const services = new Services(place);
@@ -395,7 +395,7 @@ describe("Services", () => {
     assert.equal(found.size, 2 * ports.length);
   });
 
-  it("gives up what others get before anybody gets it, however much text that is", () => {
+  it("releases claims before other Services get them, even over several transactions", () => {
     const of = (address: string, subnet: number): ServiceView => ({
       clusterIps: [`10.96.0.${subnet}`],
       externalIps: [address],
@@ -430,7 +430,7 @@ describe("Services", () => {
 });
 
 describe("arrange()", () => {
-  it("keeps what is in both lists in its place and fills gaps with the rest", () => {
+  it("keeps the index of entries in both lists, and fills the gaps with the rest", () => {
     assert.deepEqual(arrange(["a", "b", "c"], ["c", "d", "a"]), ["a", "d", "c"]);
     assert.deepEqual(arrange(["a", "b", "c"], ["c"]), ["c"]);
     assert.deepEqual(arrange([], ["b", "a"]), ["b", "a"]);
