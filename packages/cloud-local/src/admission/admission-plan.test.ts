@@ -23,7 +23,7 @@ describe("verdictFor()", () => {
       assert.deepEqual(verdictFor(key, launches, room(7)), { kind: "go" });
   });
 
-  it("keeps what is free for the oldest, however little a younger one needs", () => {
+  it("reserves free resources for the oldest launch, however little a younger one needs", () => {
     const launches = [launch("small", 1, 2), launch("big", 8, 1)];
     assert.deepEqual(verdictFor("big", launches, room(7)), {
       kind: "wait",
@@ -39,7 +39,7 @@ describe("verdictFor()", () => {
     });
   });
 
-  it("lets a younger one pass where nothing is taken from who waits", () => {
+  it("lets a younger launch start if that takes nothing from waiting ones", () => {
     // The older one lacks CPUs, and the younger one needs none.
     const launches = [launch("old", 4, 1, 8), launch("young", 2, 2, 0)];
     assert.equal(verdictFor("old", launches, room(6, 4)).kind, "wait");
@@ -52,7 +52,7 @@ describe("verdictFor()", () => {
     assert.deepEqual(verdicts, ["go", "go", "wait"]);
   });
 
-  it("takes those who come at the same time in the order in which they came", () => {
+  it("starts launches with the same creation time in the order of their arrival", () => {
     const first = { ...launch("z", 5, 1), arrivedAt: 1 };
     const second = { ...launch("a", 5, 1), arrivedAt: 2 };
     assert.equal(verdictFor("z", [second, first], room(5)).kind, "go");

@@ -22,7 +22,7 @@ const ticket = (key: string, changes: Partial<Ticket>): Ticket => ({
 });
 
 describe("Tickets", () => {
-  it("keeps those of processes that live, and no others", async () => {
+  it("keeps only the tickets of live processes", async () => {
     const tickets = new Tickets(folder);
     await tickets.open();
     const child = spawn("sleep", ["60"]);

@@ -42,7 +42,7 @@ describe("FaultsFile", () => {
 });
 
 describe("Notices", () => {
-  it("tells each once, ends its machine in time, and forgets those of machines that are gone", async () => {
+  it("reports each notice once, ends its machine in time, and removes notices of machines that are gone", async () => {
     using here = place();
     const start = Date.parse("2026-01-01T00:00:00Z");
     const timers: { readonly ms: number; readonly wake: () => void }[] = [];

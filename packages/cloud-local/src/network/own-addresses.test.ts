@@ -52,7 +52,7 @@ describe("OwnAddresses", () => {
     assert.equal(addresses.has(own, asked), false);
   });
 
-  it("knows those of before while the process has no descriptor left", async () => {
+  it("returns the previous addresses while the process has no file descriptor left", async () => {
     using computer = new Computer();
     const clock = new ManualClock();
     const addresses = new OwnAddresses(clock);
