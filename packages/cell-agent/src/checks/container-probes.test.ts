@@ -84,7 +84,7 @@ describe("ContainerProbes", () => {
     assert.equal(result.said[2], "liveness");
   });
 
-  it("tells readiness as it changes", async () => {
+  it("reports readiness when it changes", async () => {
     const result = await said({ readinessProbe: { ...probe, failureThreshold: 1 } }, [0, 1, 0], 4);
     assert.deepEqual(result.said, ["started", "ready", "not ready", "ready"]);
     assert.deepEqual(result.probed.slice(0, 3), [
@@ -94,7 +94,7 @@ describe("ContainerProbes", () => {
     ]);
   });
 
-  it("does not count probes that could not be made, and tells of them", async () => {
+  it("does not count probes that could not be made, and reports them", async () => {
     const no = new Error("fork: Resource temporarily unavailable");
     const once = { ...probe, failureThreshold: 2 };
     const thrice = [no, no, no];

@@ -46,7 +46,7 @@ describe("systemDiskMeter", { timeout: 120_000 }, () => {
     await runCommand("rm", ["-rf", folder.path]);
   });
 
-  it("tells the room of a file system", async () => {
+  it("returns the free space of a file system", async () => {
     const { sizeBytes, freeBytes, inodes, freeInodes } = await systemDiskMeter.room("/");
     assert.ok(sizeBytes >= freeBytes && freeBytes > 0 && inodes >= freeInodes);
   });

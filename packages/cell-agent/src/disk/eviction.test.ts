@@ -41,7 +41,7 @@ function usage(amounts: { data?: number; web?: number; free?: number }): PodUsag
 }
 
 describe("exceededLimit()", () => {
-  it("tells of a volume, then of the pod, then of a container, in the kubelet's words", () => {
+  it("reports an exceeded limit of a volume first, then of the pod, then of a container, with the kubelet's messages", () => {
     const of = (amounts: Parameters<typeof usage>[0]) => exceededLimit(limited(), usage(amounts));
     assert.equal(of({ data: 1e6, web: 2 * MiB, free: MiB }), undefined);
     const volume = 'Usage of EmptyDir volume "data" exceeds the limit "1M". ';

@@ -146,7 +146,7 @@ describe("pullAs()", () => {
     assert.equal((await tried(registries, "web")).result, pulled);
   });
 
-  it("tells the first refusal, and stops at other failures", async () => {
+  it("throws the first refusal, and stops at other failures", async () => {
     const registries = [{ host: "registry.test", accounts: [account("a"), account("b")] }];
     assert.match(String((await tried(registries, "c")).result), /a is refused/);
     assert.deepEqual((await tried(registries, "b", "REGISTRY_UNREACHABLE")).users, ["a"]);

@@ -41,7 +41,7 @@ function watch(lifeCycle: string) {
 }
 
 describe("watchEc2Notices()", () => {
-  it("tells of a recommendation once and of the end, within 5 s, and then looks no more", async () => {
+  it("reports a recommendation once and the end within 5 s, and then stops polling", async () => {
     const { clock, paths, heard, ended } = watch("spot");
     await clock.advance(60_000);
     assert.deepEqual(heard, []);
@@ -60,7 +60,7 @@ describe("watchEc2Notices()", () => {
     assert.deepEqual(looks, ["/meta-data/instance-life-cycle"]);
   });
 
-  it("goes on after a failure and after a notice that cannot be read", async () => {
+  it("continues after a failure and after a notice that cannot be read", async () => {
     const { clock, paths, heard, fail, ended } = watch("spot");
     await clock.advance(5000);
     fail(new Error("no answer"));

@@ -175,7 +175,7 @@ describe("AgentWorker, of a pod that is resized", () => {
     assert.deepEqual([cell.resizes, cell.messages("ResizeStarted"), cell.completed], [[], [], []]);
   });
 
-  it("has what it had on the cell before, where this one is too small for a resize", async () => {
+  it("keeps the resources that it had on the previous cell, if this one is too small for a resize", async () => {
     const large = { memoryBytesRequest: 300 * MiB, memoryBytesLimit: 300 * MiB };
     await using cell = new Cell();
     await cell.run(podOf({ ...large, granted: small }));
@@ -219,7 +219,7 @@ describe("AgentWorker, of a pod that is resized", () => {
     assert.equal(cell.runtime.podLimits.at(-1)?.memoryBytesLimit, 40 * MiB);
   });
 
-  it("goes on with a resize that the agent did not live to write down", async () => {
+  it("continues a resize that the agent did not record before it ended", async () => {
     await using cell = new Cell();
     await cell.run(podOf({}));
     const next = podOf({ cpuMilliLimit: 300 }, 2);

@@ -76,7 +76,7 @@ describe("reduce()", () => {
     assert.equal(other.saved.run, webOf(state).saved.run);
   });
 
-  it("takes no image for another that the pod wants since", () => {
+  it("does not use a pulled image if the pod has another image by then", () => {
     const state = after({ kind: "pullBegun", container: "web" });
     assert.equal(reduce(state, ready("registry.test/older:1")), state);
     assert.equal(webOf(reduce(state, ready(name))).image.kind, "ready");
@@ -95,7 +95,7 @@ describe("reduce()", () => {
     assert.deepEqual(pauses, [10_000, 20_000, 40_000]);
   });
 
-  it("hears of the end of a run once, also while it looks at what is there", () => {
+  it("records the end of a run once, also while it reads the present runs", () => {
     const exit: ContainerExit = {
       id: "run-0",
       exitCode: 7,
@@ -196,7 +196,7 @@ describe("reduce()", () => {
     );
   });
 
-  it("waits for nothing with a container that is not to run again", () => {
+  it("does not wait with a container that must not run again", () => {
     const end: PodChange = { kind: "end", graceMs: 30_000, nowMs: 0 };
     const waiting = { reason: "RunContainerError", message: "no such file" };
     const state = after(end, ...started(0), {

@@ -43,7 +43,7 @@ const container: FieldDecisions = {
   livenessProbe: works(`${probes}: has a container killed when its liveness probe fails`, "Probe"),
   name: works(realCell),
   ports: works(inside, "ContainerPort"),
-  readinessProbe: works(`${probes}: tells readiness as it changes`, "Probe"),
+  readinessProbe: works(`${probes}: reports readiness when it changes`, "Probe"),
   resizePolicy: works(resize, "ContainerResizePolicy"),
   resources: works(containerMapping.limits, "ResourceRequirements"),
   restartPolicy: works(containerMapping.restarts),
