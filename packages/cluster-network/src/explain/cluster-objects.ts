@@ -15,15 +15,15 @@ import { zoneLabel } from "../services/usable-endpoints.ts";
 
 /** A kind of objects that the user may not read, or that the API server does not have. */
 export interface Unread {
-  /** As RBAC names it. */
+  /** Its resource name in RBAC. */
   readonly resource: string;
-  /** What the answer therefore does not include. */
+  /** What the answer does not include because of this. */
   readonly consequence: string;
-  /** Whether the answer may be another one with it. */
+  /** Whether the answer might be different with these objects. */
   readonly decides: boolean;
 }
 
-/** All that an answer is computed from, as it was listed. */
+/** All listed objects that an answer is computed from. */
 export interface ClusterObjects {
   readonly services: readonly StoredService[];
   readonly slices: readonly EndpointSlice[];
@@ -40,7 +40,7 @@ export interface ClusterObjects {
   readonly unread: readonly Unread[];
 }
 
-/** Nothing. */
+/** No objects. */
 export const noObjects: ClusterObjects = {
   services: [],
   slices: [],
@@ -54,21 +54,21 @@ export const noObjects: ClusterObjects = {
   unread: [],
 };
 
-/** The objects, in the same indexes that the rules of cells are made from. */
+/** Puts the objects into the same indexes that the rules of cells are made from. */
 export interface KnownCluster {
   readonly objects: ClusterObjects;
   readonly index: ServiceIndex;
   readonly policies: PodPolicies;
 }
 
-/** The cluster as it is for a pod of a node. */
+/** The cluster from the view of a pod on a node. */
 export function knownCluster(objects: ClusterObjects, nodeName: string): KnownCluster {
   const zone = nodeOf(objects, nodeName)?.metadata?.labels?.[zoneLabel];
   const index = new ServiceIndex({ name: nodeName, zone });
   for (const service of objects.services)
     index.setService(`${service.metadata.namespace}/${service.metadata.name}`, service);
   for (const slice of objects.slices) index.setSlice(slice);
-  // Decides which Service has an address that several name.
+  // This decides which Service gets an address that several Services claim.
   index.takeChanges();
   const policies = new PolicyIndex();
   for (const { metadata } of objects.namespaces)
@@ -88,36 +88,36 @@ export function knownCluster(objects: ClusterObjects, nodeName: string): KnownCl
   return { objects, index, policies: new PodPolicies(policies, running) };
 }
 
-/** A node by its name. */
+/** Finds a node by its name. */
 export function nodeOf({ nodes }: ClusterObjects, name: string | undefined): Node | undefined {
   return nodes.find(({ metadata }) => metadata?.name === name);
 }
 
-/** Addresses of a pod, whether policies reach it or not. */
+/** Addresses of a pod, whether or not policies apply to it. */
 export function addressesOf({ status }: Pod): readonly string[] {
   const ips = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP];
   return ips.flatMap((ip) => canonicalAddress(ip ?? "") ?? []);
 }
 
-/** Whether a pod has ended; its address may belong to another one. */
+/** Whether a pod has ended. Its address may then belong to another one. */
 export function hasEnded({ status }: Pod): boolean {
   return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
-/** The pod that an address belongs to; pods with their node's network share theirs. */
+/** The pod that an address belongs to. Pods with `hostNetwork` share their node's address. */
 export function podAt({ pods }: ClusterObjects, address: string): Pod | undefined {
   return pods.find(
     (pod) => pod.spec.hostNetwork !== true && !hasEnded(pod) && addressesOf(pod).includes(address),
   );
 }
 
-/** Ports of a pod's containers, also of sidecars. */
+/** Ports of a pod's containers, including sidecars. */
 export function portsOf({ spec }: Pod): readonly NonNullable<Container["ports"]>[number][] {
   const sidecars = (spec.initContainers ?? []).filter((c) => c.restartPolicy === "Always");
   return [...spec.containers, ...sidecars].flatMap(({ ports = [] }) => ports);
 }
 
-/** As sentences name a pod. */
+/** The name of a pod in sentences. */
 export function podName({ metadata }: Pod): string {
   return `pod ${metadata.namespace}/${metadata.name}`;
 }

@@ -6,14 +6,14 @@ import { whyNotReady } from "./readiness.ts";
 import { servicesOf } from "./services-of-pod.ts";
 import { placeOfPod } from "./target.ts";
 
-/** Events of pods that say that a cell lacks its rules. */
+/** Reasons of events which report that a pod's cell has no rules yet. */
 const troubleReasons: readonly string[] = [
   "NetworkUnavailable",
   "NetworkUnsupported",
   "NetworkNotReady",
 ];
 
-/** Where a pod is, what restricts it, and which Services lead to it. */
+/** Describes where a pod runs, which policies restrict it, and which Services route to it. */
 export function describePod(cluster: KnownCluster, pod: Pod): Finding {
   const addresses = addressesOf(pod);
   const notReady = whyNotReady(pod);
@@ -30,14 +30,14 @@ export function describePod(cluster: KnownCluster, pod: Pod): Finding {
   };
 }
 
-/** Events that say that a pod's cell lacks its rules; they go an hour after they were written. */
+/** Events which report that a pod's cell has no rules yet. The API server deletes events after an hour. */
 export function troubles({ objects }: KnownCluster, pod: Pod): readonly string[] {
   const own = objects.events.filter(
     ({ involvedObject, reason = "" }) =>
       involvedObject.uid === pod.metadata.uid && troubleReasons.includes(reason),
   );
   const isRunning = pod.status?.phase === "Running";
-  // A pod that runs has got over what it waited for.
+  // A running pod no longer waits for rules.
   const lasting = own.filter(({ reason }) => !isRunning || reason !== "NetworkNotReady");
   return lasting.map(
     ({ reason = "", message = "" }) => `Event ${reason} of ${podName(pod)}: ${message}`,
@@ -62,7 +62,7 @@ function restrictions(cluster: KnownCluster, pod: Pod): readonly string[] {
   });
 }
 
-/** Which policies of a direction have no rules, as they are too large. */
+/** The policies of a direction that have no rules because they are too large. */
 function withoutRules(
   policy: KnownPolicy | undefined,
   direction: "ingress" | "egress",

@@ -14,17 +14,17 @@ import { serviceAt } from "./explain-service.ts";
 import { after, finding, type Finding } from "./finding.ts";
 import type { Attempt } from "./matching-rule.ts";
 
-/** Addresses of the host of a pod: of its cell, or of a node that is not virtual. */
+/** Addresses of a pod's host: its cell, or an ordinary node. */
 export function hostAddressesOf({ status }: Pod): readonly string[] {
   const ips = status?.hostIPs?.map(({ ip }) => ip) ?? [status?.hostIP];
   return ips.flatMap((ip) => canonicalAddress(ip ?? "") ?? []);
 }
 
 /**
- * What becomes of a connection to a host port at its address of a cell. There it comes before a NodePort of the same number. The
- * source's policies see the cell's address, as packets are translated where they arrive; those of the pod see the container's port.
+ * Explains a connection to a host port at the address of a cell. A host port has priority over a NodePort with the same number. The source's
+ * policies see the cell's address, because packets are only translated on that cell. The policies of the destination pod see the container's port.
  *
- * @returns undefined if the address and port are not a host port's
+ * @returns undefined if the address and port do not belong to a host port
  */
 export function explainHostPort(
   cluster: KnownCluster,
@@ -46,10 +46,10 @@ export function explainHostPort(
 }
 
 /**
- * What is known of a NodePort at the address of the cell of another pod: that cell leads it on, and is the client for all endpoints
- * but its own pod.
+ * Explains a connection to a NodePort at the address of another pod's cell, as far as possible. That cell forwards it, and is the client for
+ * all endpoints except its own pod.
  *
- * @returns undefined if the address and port are something else
+ * @returns undefined if the address and port do not belong to such a NodePort
  */
 export function explainOthersNodePort(
   cluster: KnownCluster,
@@ -74,7 +74,7 @@ function containerPortAt(
   const { spec } = pod;
   const isElsewhere = spec.hostNetwork === true || !hostAddressesOf(pod).includes(address);
   if (isElsewhere || hasEnded(pod)) return undefined;
-  // The node's addresses stand for those of the cell.
+  // The node's addresses mean those of the cell.
   const nodes = nodeOf(objects, spec.nodeName)?.status?.addresses ?? [];
   const meant = ["", "0.0.0.0", "::", address, ...nodes.map((each) => each.address)];
   return portsOf(pod).find(

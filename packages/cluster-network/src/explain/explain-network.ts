@@ -23,18 +23,18 @@ import { findPod, findTarget, placeOfPod, type Target } from "./target.ts";
 export interface NetworkQuestion {
   /** The pod that connects: a name, or a namespace and a name. */
   readonly pod: string;
-  /** What it connects to. Without it the pod is described. */
+  /** The destination. If it is absent, the pod is described. */
   readonly to?: string | undefined;
-  /** Namespace of names that say none. */
+  /** Namespace for names without one. */
   readonly namespace: string;
   readonly port?: number | undefined;
-  /** @default TCP, and of a Service every protocol that it has */
+  /** @default every protocol of a Service, otherwise TCP */
   readonly protocol?: Protocol | undefined;
 }
 
 /**
- * Says in sentences what decides whether a pod reaches something: the Service, its endpoints, and the policies of both sides.
- * By the same computation that the rules of cells are made by.
+ * Explains in sentences whether a pod can reach a destination, and why: the Service, its endpoints, and the policies of both sides. Uses the
+ * same computation as the rules of cells.
  */
 export function explainNetwork(objects: ClusterObjects, question: NetworkQuestion): Finding {
   const source = findPod(objects, question.pod, question.namespace);
@@ -135,7 +135,7 @@ function toAddress(
   const nodeAddresses = nodes.flatMap((each) => canonicalAddress(each.address) ?? []);
   const ownHost = [...nodeAddresses, ...hostAddressesOf(source)];
   const service = serviceAt(cluster, attempt, ownHost);
-  // The cell that sends translates to the Service, before the packet comes to the host port of another one.
+  // The sending cell translates the packet for the Service, before it could arrive at a host port of another cell.
   const isHostPort = ownHost.includes(address) || !service;
   const hostPort = isHostPort ? explainHostPort(cluster, source, attempt) : undefined;
   if (hostPort) return hostPort;

@@ -5,28 +5,28 @@ import { addressesOf, nodeOf, podAt, podName, type KnownCluster } from "./cluste
 import { finding, type Finding } from "./finding.ts";
 import { matchingRule, type Attempt } from "./matching-rule.ts";
 
-/** What one direction of a pod's policy does with a connection. */
+/** The decision of one direction of a pod's policy about a connection. */
 interface Decision {
   readonly isAllowed: boolean;
-  /** Names of the policies that decide; empty if none restricts the direction. */
+  /** Names of the policies that decide. Empty if none restricts the direction. */
   readonly policies: readonly string[];
-  /** The policies have more rules than a cell takes. */
+  /** Whether the policies have more rules than a cell accepts. */
   readonly isTooLong?: boolean;
-  /** Names of policies without rules, as those of their namespace choose too many addresses. */
+  /** Names of policies without rules, because those of their namespace match too many addresses. */
   readonly refused?: readonly string[];
-  /** A rule of a tier denies the connection. */
+  /** Whether a rule of a tier denies the connection. */
   readonly isDenial?: boolean;
-  /** A policy of the pod cannot be read, so nothing passes. */
+  /** Whether a policy of the pod cannot be read. Then nothing passes. */
   readonly isUnreadable?: boolean;
 }
 
-/** A connection whose way to the address is known. */
+/** A connection to a known address. */
 export interface PolicyAttempt extends Attempt {
-  /** What the policies of the source see, if the address is translated only on the other side. @default address and port */
+  /** The destination for the policies of the source, if the address is only translated on the other side. @default address and port */
   readonly seen?: Pick<Attempt, "address" | "port"> | undefined;
 }
 
-/** Whether a connection from a pod to an address passes the policies of both sides. */
+/** Explains whether a connection from a pod to an address passes the policies of both sides. */
 export function explainPolicies(
   cluster: KnownCluster,
   source: Pod,
@@ -73,7 +73,7 @@ function decide(
   direction: "ingress" | "egress",
   attempt: Attempt,
 ): Decision {
-  // Policies are in force at a pod's own network.
+  // Policies only apply to pods with their own network.
   const policy = pod.spec.hostNetwork === true ? undefined : cluster.policies.of(pod);
   if (policy === "unreadable") return { isAllowed: false, policies: [], isUnreadable: true };
   if (!policy) return free;
@@ -91,7 +91,7 @@ function decide(
 
 type FindRule = (rules: readonly PolicyRule[] | undefined) => number;
 
-/** What a tier decides; undefined if it passes the connection on. */
+/** The decision of a tier. Undefined if it passes the connection on. */
 function tierDecision(
   policy: PodPolicy,
   options: {
@@ -108,7 +108,7 @@ function tierDecision(
   return byTier(policy[direction][tier][index] ?? "", action);
 }
 
-/** What NetworkPolicies decide; undefined if none restricts the direction. */
+/** The decision of NetworkPolicies. Undefined if none restricts the direction. */
 function ownDecision(
   { view, ...origins }: PodPolicy,
   direction: "ingress" | "egress",

@@ -24,13 +24,13 @@ export interface ServiceAttempt {
   readonly port?: number | undefined;
   /** @default every protocol of the port */
   readonly protocol?: Protocol | undefined;
-  /** The address that is connected to. @default each ClusterIP of a family that the pod has */
+  /** The destination address. @default each ClusterIP in a family that the pod has */
   readonly address?: string | undefined;
-  /** The port is the Service's NodePort. @default false */
+  /** Whether the port is the Service's NodePort. @default false */
   readonly isNodePort?: boolean | undefined;
 }
 
-/** What becomes of a connection to a Service: which of its endpoints get it, and what their policies say. */
+/** Explains a connection to a Service: which endpoints can get it, and whether policies allow that. */
 export function explainService(cluster: KnownCluster, attempt: ServiceAttempt): Finding {
   const { key } = attempt;
   const service = cluster.index.service(key);
@@ -173,7 +173,7 @@ function externalPolicy({ view }: { readonly view: ServiceView }): readonly stri
   ];
 }
 
-/** A load balancer's address is closed to clients outside of its source ranges. */
+/** Explains packets that are dropped because the client is outside of the load balancer's source ranges. Undefined if they are not. */
 function outsideSourceRanges(attempt: Omit<PortAttempt, "port">): Finding | undefined {
   const { view, address, source, key } = attempt;
   if (view.loadBalancerIps?.includes(address) !== true) return undefined;
@@ -188,7 +188,7 @@ function outsideSourceRanges(attempt: Omit<PortAttempt, "port">): Finding | unde
   );
 }
 
-/** DNS answers with addresses of pods, and nothing translates ports. */
+/** Explains a headless Service: DNS returns addresses of pods, and ports are not translated. */
 function headless(cluster: KnownCluster, service: StoredService, attempt: ServiceAttempt): Finding {
   const { key, source, port, protocol } = attempt;
   const slices = cluster.index.slices(key);
@@ -228,7 +228,7 @@ function headless(cluster: KnownCluster, service: StoredService, attempt: Servic
   return after([lead, ...note], together(found));
 }
 
-/** The Service that has an address and port, or a NodePort at one of these addresses of nodes. */
+/** The Service with an address and port, or with a NodePort at one of these node addresses. */
 export function serviceAt(
   { index }: KnownCluster,
   wanted: { readonly address: string; readonly port: number; readonly protocol: Protocol },
@@ -250,7 +250,7 @@ export function serviceAt(
   return undefined;
 }
 
-/** The pod that a headless Service's name of a member stands for. */
+/** The pod for a DNS name of a headless Service's member. */
 export function memberOf(cluster: KnownCluster, key: string, hostname: string): Pod | undefined {
   const endpoint = cluster.index
     .slices(key)

@@ -1,27 +1,27 @@
 /**
- * What becomes of a connection. `absent`: there is nothing that could connect, or nothing to connect to; `partly`: it depends on
- * the endpoint that is chosen; `unknown`: something decides that could not be read; `described`: no connection was asked for.
+ * The result for a connection. `absent`: the source or the destination does not exist. `partly`: it depends on the chosen endpoint. `unknown`:
+ * something that matters could not be read. `described`: the question was not about a connection.
  */
 export type Outcome =
   "described" | "passes" | "refused" | "dropped" | "absent" | "partly" | "unknown";
 
-/** An outcome, and the sentences that say why. */
+/** An outcome, and sentences with the reasons. */
 export interface Finding {
   readonly outcome: Outcome;
   readonly sentences: readonly string[];
 }
 
-/** A finding with sentences. */
+/** Creates a finding. */
 export function finding(outcome: Outcome, ...sentences: readonly string[]): Finding {
   return { outcome, sentences };
 }
 
-/** The same finding, with sentences before its own. */
+/** A copy of a finding with other sentences before its own. */
 export function after(sentences: readonly string[], found: Finding): Finding {
   return { outcome: found.outcome, sentences: [...sentences, ...found.sentences] };
 }
 
-/** What several findings of alternatives are together: each sentence once, and the outcome that all have. */
+/** Combines the findings of alternatives: one outcome for all, and the sentences without duplicates. */
 export function together(findings: readonly Finding[]): Finding {
   const outcomes = new Set(findings.map(({ outcome }) => outcome));
   const [first = "unknown"] = outcomes;

@@ -4,15 +4,15 @@ import type { TierObject } from "../policies/tier-policy.ts";
 import { installedTiers } from "../watch/installed-tiers.ts";
 import type { ClusterObjects, Unread } from "./cluster-objects.ts";
 
-/** What is listed, how RBAC names it, and what an answer lacks without it. */
+/** A kind of listed objects: its name in RBAC, and what an answer does not include without it. */
 interface Kind {
   readonly resource: string;
-  /** Path of all, or of one namespace's. */
+  /** Path of all objects, or of those in one namespace. */
   readonly path: (namespace?: string) => string;
   readonly query?: Readonly<Record<string, string>>;
   readonly lacks: string;
   readonly decides: boolean;
-  /** There are clusters without it. */
+  /** Whether a cluster may not have this kind. */
   readonly isOptional?: boolean;
 }
 
@@ -71,15 +71,15 @@ const kinds = {
 
 /** Options of {@link listCluster}. */
 export interface ListClusterOptions {
-  /** Listed one by one where the user may not list all namespaces. */
+  /** Namespaces to list one by one if the user may not list objects of all namespaces. */
   readonly namespaces: readonly string[];
   readonly signal: AbortSignal;
 }
 
 /**
- * Lists what an answer is computed from. What the user may not list is noted and left out.
+ * Lists the objects that an answer is computed from. Records which kinds the user may not list, and leaves them out.
  *
- * @throws {K8sError} unless the API server answered that it is forbidden
+ * @throws {K8sError} on failures other than missing permission
  */
 export async function listCluster(
   client: ApiClient,
@@ -114,7 +114,7 @@ export async function listCluster(
   };
 }
 
-/** Policies of administrators, of the kinds that are installed. */
+/** Lists administrators' policies, of the installed kinds. */
 async function listTiers(
   client: ApiClient,
   options: ListClusterOptions & { readonly unread: Unread[] },
@@ -151,7 +151,7 @@ async function listKind<T>(
   return parts.flatMap((part) => part ?? []);
 }
 
-/** Undefined if the user may not. */
+/** Lists objects. Undefined if the user may not. */
 async function listPath<T>(
   client: ApiClient,
   path: string,

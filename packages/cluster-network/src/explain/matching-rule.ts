@@ -1,6 +1,6 @@
 import { contains, parseCidr, type PolicyRule, type Protocol } from "@kip/network-view";
 
-/** A connection, as a rule sees it. */
+/** The properties of a connection that rules match. */
 export interface Attempt {
   /** The address of the peer. */
   readonly address: string;
@@ -9,9 +9,9 @@ export interface Attempt {
 }
 
 /**
- * The first rule that a connection matches, as the cell decides.
+ * Finds the first rule that matches a connection, like the rules on the cell.
  *
- * @param addressesOf addresses of a group
+ * @param addressesOf returns the addresses of a group
  * @returns its index, or −1
  */
 export function matchingRule(

@@ -3,11 +3,11 @@ import type { PolicyIndex } from "../policies/policy-index.ts";
 import type { PodPolicy } from "../policies/pod-policy.ts";
 import { fittingPolicy, isClosedIn, type Direction } from "../views/fitting-policy.ts";
 
-/** The policy of a pod as its cell has it, with the directions that have more rules than a cell takes. */
+/** The policy of a pod on its cell, with the directions that have more rules than a cell accepts. */
 export type KnownPolicy = PodPolicy & { readonly tooLong: readonly Direction[] };
 
 /**
- * Policies of the pods that a question concerns. Each is computed once, as a Service may lead to thousands of pods; the objects do not
+ * The policies of the pods in a question. Each is computed only once, because a Service may route to thousands of pods. The objects must not
  * change meanwhile.
  */
 export class PodPolicies {
@@ -15,20 +15,20 @@ export class PodPolicies {
   readonly #pods: readonly Pod[];
   /** By the UID of the pod. */
   readonly #known = new Map<string, KnownPolicy | "unreadable" | undefined>();
-  /** Nodes and namespaces whose policies are charged. */
+  /** Nodes and namespaces whose policies are already counted in the budget. */
   readonly #charged = new Set<string>();
   readonly #addresses = new Map<string, ReadonlySet<string>>();
 
   /**
-   * @param index has taken all objects
-   * @param pods all of the cluster that have not ended
+   * @param index contains all objects
+   * @param pods all pods of the cluster that have not ended
    */
   constructor(index: PolicyIndex, pods: readonly Pod[]) {
     this.#index = index;
     this.#pods = pods;
   }
 
-  /** The policy of a pod; undefined for a pod that is not known. */
+  /** The policy of a pod. Undefined for an unknown pod. */
   of(pod: Pod): KnownPolicy | "unreadable" | undefined {
     const { uid } = pod.metadata;
     if (!this.#known.has(uid)) this.#known.set(uid, this.#find(pod));
@@ -59,7 +59,7 @@ export class PodPolicies {
     return { ...policy, view, tooLong };
   }
 
-  /** Policies of all pods on cells share the room of their namespace. */
+  /** Counts the policies of all pods of the node in the namespace, because they share its budget. */
   #charge({ metadata: { namespace }, spec: { nodeName = "" } }: Pod): void {
     const key = `${nodeName}/${namespace}`;
     if (this.#charged.has(key)) return;

@@ -1,7 +1,7 @@
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
 import { addressesOf, hasEnded, podName } from "./cluster-objects.ts";
 
-/** Why a pod is not an endpoint that gets connections; undefined if it is ready. */
+/** Why a pod is not a ready endpoint. Undefined if it is ready. */
 export function whyNotReady(pod: Pod): string | undefined {
   const { metadata, status, spec } = pod;
   if (hasEnded(pod)) return `${podName(pod)} has ended (${status?.phase ?? ""})`;

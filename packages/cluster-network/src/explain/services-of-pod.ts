@@ -5,7 +5,7 @@ import { isProxied } from "../services/service-view-of.ts";
 import { writtenAddress } from "../written-address.ts";
 import { addressesOf, podName, type KnownCluster } from "./cluster-objects.ts";
 
-/** Services whose endpoints a pod is, and whether they lead to it, as sentences. */
+/** Sentences about the Services that have a pod as endpoint, and whether they route to it. */
 export function servicesOf({ index }: KnownCluster, pod: Pod): readonly string[] {
   const own = new Set(addressesOf(pod));
   return index.keysOf(pod.metadata.namespace).flatMap((key) => {
@@ -37,7 +37,7 @@ function whyUnused(endpoints: readonly Endpoint[]): string {
     : "the endpoint is not ready";
 }
 
-/** Headless ones have no cluster IP, and are not meant. */
+/** Whether another proxy handles a Service. Headless Services have no ClusterIP, and do not count. */
 function isOfOtherProxy(service: StoredService): boolean {
   const { clusterIP = "" } = service.spec ?? {};
   return clusterIP !== "" && clusterIP !== "None" && !isProxied(service);

@@ -3,7 +3,7 @@ import { canonicalAddress } from "@kip/network-view";
 import { podName, type ClusterObjects, type KnownCluster } from "./cluster-objects.ts";
 import { memberOf } from "./explain-service.ts";
 
-/** What a text stands for that a person gave as the other end of a connection. */
+/** The meaning of a text that a user gave as the destination of a connection. */
 export type Target =
   | { readonly kind: "pod"; readonly pod: Pod; readonly port: number | undefined }
   | { readonly kind: "service"; readonly key: string; readonly port: number | undefined }
@@ -28,7 +28,7 @@ const kinds: Readonly<Record<string, "pod" | "service">> = {
   svc: "service",
 };
 
-/** Finds what a text stands for. @param namespace of names that say none */
+/** Finds the meaning of a text. @param namespace the namespace for names without one */
 export function findTarget(cluster: KnownCluster, text: string, namespace: string): Target {
   const parts = readTarget(text);
   if (!parts) return none(`"${text}" has a port that is not a number from 1 to 65535`);
