@@ -342,6 +342,13 @@ describe("desiredContainer(), of all that an agent knows", () => {
     assert.deepEqual([env, mounts], [[], [{ name: "a", mountPath: "/a" }]]);
   });
 
+  it("says of a path without a value that the container cannot be created, and goes on", () => {
+    const volumeMounts = [{ name: "a", mountPath: "/a", subPathExpr: "$(NONE)" }];
+    const { configProblem, env } = desired({ volumeMounts });
+    assert.equal(configProblem, 'cannot expand subPathExpr "$(NONE)": NONE has no value');
+    assert.deepEqual(env, [{ name: "WHO", value: "me" }]);
+  });
+
   it("makes submounts of a mount that is only read read-only, where that is wanted", () => {
     const mount = { name: "a", mountPath: "/a", readOnly: true };
     const of = (more: object): unknown =>

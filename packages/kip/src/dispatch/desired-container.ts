@@ -7,7 +7,7 @@ import {
   type DesiredVariable,
 } from "@kip/agent-api";
 import type { Container, EphemeralContainer, Pod, Probe, VolumeMount } from "@kip/k8s-types";
-import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { VirtualKubeletError, type ResolvedPod } from "@kip/virtual-kubelet";
 import { ephemeralStorage } from "./ephemeral-storage.ts";
 import { containerExtendedResources } from "./extended-resources.ts";
 import { containerHugePages } from "./huge-pages.ts";
@@ -43,27 +43,19 @@ export function desiredContainer(
   const variables = new Map(
     env.flatMap(({ name, value }) => (open.has(name) ? [] : [[name, value] as const])),
   );
-  const configProblem = resolved.missingEnv?.get(container.name);
+  const missing = resolved.missingEnv?.get(container.name);
+  const { mounts, problem } = mountsOf(container, {
+    variables: missing === undefined ? variables : undefined,
+    budget,
+  });
   const expand = expander(variables, { open, budget });
   return defined({
     name: container.name,
     image: container.image ?? "",
     imagePullPolicy: pullPolicy(container),
-    configProblem,
+    configProblem: missing ?? problem,
     env: env.map(desiredVariable),
-    mounts: (container.volumeMounts ?? []).map((mount) =>
-      defined({
-        name: mount.name,
-        mountPath: mount.mountPath,
-        subPath:
-          mount.subPathExpr === undefined || configProblem !== undefined
-            ? mount.subPath
-            : expandSubPath(mount.subPathExpr, variables, budget),
-        readOnly: mount.readOnly,
-        recursiveReadOnly: isRecursiveReadOnly(mount) ? true : undefined,
-        propagation: propagation(mount),
-      }),
-    ),
+    mounts,
     command: container.command && expand(container.command),
     args: container.args && expand(container.args),
     hasLateArguments: open.size > 0 ? true : undefined,
@@ -85,6 +77,42 @@ export function desiredContainer(
     restartPolicyRules: container.restartPolicyRules,
     stopSignal: container.lifecycle?.stopSignal,
   });
+}
+
+/**
+ * A container's mounts, and why they are not possible yet: a variable of a `subPathExpr` has no value. That must not keep a
+ * running pod's other changes from its cell.
+ *
+ * @param variables undefined if they are not known
+ */
+function mountsOf(
+  { volumeMounts = [] }: AnyContainer,
+  context: {
+    readonly variables: ReadonlyMap<string, string> | undefined;
+    readonly budget: ExpansionBudget;
+  },
+): { readonly mounts: DesiredContainer["mounts"]; readonly problem?: string } {
+  let problem: string | undefined;
+  const mounts = volumeMounts.map((mount) => {
+    const { subPathExpr } = mount;
+    let { subPath } = mount;
+    try {
+      if (subPathExpr !== undefined && context.variables && problem === undefined)
+        subPath = expandSubPath(subPathExpr, context.variables, context.budget);
+    } catch (error) {
+      if (!VirtualKubeletError.is(error, "VK_UNRESOLVED") || !error.isAbsent) throw error;
+      problem ??= error.message;
+    }
+    return defined({
+      name: mount.name,
+      mountPath: mount.mountPath,
+      subPath,
+      readOnly: mount.readOnly,
+      recursiveReadOnly: isRecursiveReadOnly(mount) ? true : undefined,
+      propagation: propagation(mount),
+    });
+  });
+  return { mounts, ...(problem !== undefined && { problem }) };
 }
 
 /** Whether the value is only known on the cell. */

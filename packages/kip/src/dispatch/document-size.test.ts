@@ -47,6 +47,16 @@ describe("checkPodSize()", () => {
       checkPodSize(resolved, []);
     });
 
+  it("takes no pod with a path that has no value, unless its container is held back anyway", () => {
+    const volumeMounts = [{ name: "data", mountPath: "/data", subPathExpr: "$(NONE)" }];
+    const containers = [{ name: "main", image: "x", volumeMounts }];
+    const spec = { volumes: [{ name: "data", emptyDir: {} }], containers };
+    const message = /NONE has no value$/;
+    assert.throws(() => checkPodSize(resolvedOf({ spec }), []), { code: "VK_UNRESOLVED", message });
+    const missingEnv = new Map([["main", 'secret "s" not found']]);
+    checkPodSize(resolvedOf({ spec }, { missingEnv }), []);
+  });
+
   it("takes a pod that fits with the addresses of its cell, however often it names them", () => {
     const times = Math.floor(maxBodyBytes / 30);
     const containers = [{ name: "main", image: "x", args: ["$(IP)".repeat(times)] }];

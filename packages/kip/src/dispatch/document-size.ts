@@ -1,5 +1,5 @@
 import { maxBodyBytes, type DesiredPod, type DesiredSeccompProfile } from "@kip/agent-api";
-import type { ResolvedPod } from "@kip/virtual-kubelet";
+import { VirtualKubeletError, type ResolvedPod } from "@kip/virtual-kubelet";
 import { ProviderError } from "../errors.ts";
 import { desiredPod } from "./desired-pod.ts";
 
@@ -31,13 +31,26 @@ interface SizeOptions {
  *
  * @param seccompProfiles the profiles that its containers name
  * @throws {ProviderError} code `POD_TOO_LARGE`
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a variable of a `subPathExpr` has no value
  */
 export function checkPodSize(
   resolved: ResolvedPod,
   seccompProfiles: readonly DesiredSeccompProfile[],
 ): void {
   checkContentSize(resolved, { isOnCell: false });
-  checkDocumentSize(desiredPod(resolved, { ...noContext, seccompProfiles }), { isOnCell: false });
+  const document = desiredPod(resolved, { ...noContext, seccompProfiles });
+  checkPaths(document, resolved);
+  checkDocumentSize(document, { isOnCell: false });
+}
+
+/** Checks that containers can be created, except for those that are held back until their variables are there. */
+function checkPaths(
+  { initContainers, containers, ephemeralContainers = [] }: DesiredPod,
+  { missingEnv }: ResolvedPod,
+): void {
+  for (const { name, configProblem } of [...initContainers, ...containers, ...ephemeralContainers])
+    if (configProblem !== undefined && missingEnv?.has(name) !== true)
+      throw new VirtualKubeletError("VK_UNRESOLVED", configProblem, { retryable: true });
 }
 
 /** `{"name":"","value":""}`. */

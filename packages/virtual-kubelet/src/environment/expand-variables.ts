@@ -1,5 +1,5 @@
 import { expandReferences, referencesIn } from "@kip/base";
-import { unresolved } from "../references/reference.ts";
+import { absent, unresolved } from "../references/reference.ts";
 
 /**
  * Limit for one container's expanded environment and arguments, characters. It is more than a program on Linux can be started
@@ -93,7 +93,7 @@ export function expandSubPath(
 ): string {
   return expandReferences(text, (name) => {
     const value = variables.get(name) ?? "";
-    if (value === "") throw unresolved(`cannot expand subPathExpr "${text}": ${name} has no value`);
+    if (value === "") throw absent(`cannot expand subPathExpr "${text}": ${name} has no value`);
     return budget.take(value);
   });
 }
