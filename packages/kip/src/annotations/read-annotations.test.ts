@@ -98,6 +98,17 @@ describe("cellConstraints()", () => {
     assert.doesNotThrow(() => cellConstraints(podOf({ "service.elotl.co/x": "", zone: "" })));
   });
 
+  it("says how a misspelt one is removed, as the right one beside it does not help", () => {
+    const both = {
+      "pod.elotl.co/instance-tpye": "t3.nano",
+      "pod.elotl.co/instance-type": "t3.nano",
+    };
+    assert.throws(() => cellConstraints(podOf(both)), {
+      code: "ANNOTATION_INVALID",
+      remedy: /remove misspelt annotations with kubectl annotate pod NAME ANNOTATION-;/,
+    });
+  });
+
   it("says little of many", () => {
     const many = Array.from({ length: 3000 }, (_, n) => [`pod.elotl.co/none-${n}`, "x".repeat(60)]);
     const message = problem(Object.fromEntries(many));

@@ -31,6 +31,9 @@ export interface CellConstraints {
 const maxProblems = 5;
 /** Maximum length of a value in a message, characters. */
 const maxShown = 64;
+/** A misspelt annotation has to go: the right one beside it does not help. */
+const remedy =
+  "Correct values with kubectl annotate --overwrite pod NAME ANNOTATION=VALUE, and remove misspelt annotations with kubectl annotate pod NAME ANNOTATION-; the pod starts then";
 
 /**
  * Reads the pod's annotations.
@@ -45,7 +48,7 @@ export function cellConstraints({ metadata }: Pod): CellConstraints {
     throw new ProviderError(
       "ANNOTATION_INVALID",
       `Cannot use annotations of this pod: ${problems.slice(0, maxProblems).join("; ")}${more}`,
-      { remedy: "Correct them with kubectl annotate --overwrite; the pod starts then" },
+      { remedy },
     );
   }
   const read = reader(metadata.annotations ?? {});
