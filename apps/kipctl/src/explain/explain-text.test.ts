@@ -4,6 +4,7 @@ import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import { instanceTypeRequest } from "@kip/kip/selection";
 import type { CellSpec, CellStatus } from "@kip/kip/cell";
 import { cellWith } from "../testing/cell-with.ts";
+import type { StoredEvent } from "../cluster/list-events.ts";
 import { explainText } from "./explain-text.ts";
 
 const now = Date.parse("2026-01-01T01:00:00Z");
@@ -13,6 +14,7 @@ const transition = { message: "", lastTransitionTime: since };
 function explained(
   parts: PodParts,
   cell?: { readonly spec?: Partial<CellSpec>; readonly status?: Partial<CellStatus> },
+  events: readonly StoredEvent[] = [],
 ): string {
   const containers = [{ name: "main", resources: { requests: { cpu: "250m", memory: "64Mi" } } }];
   const pod = podWith({
@@ -22,7 +24,7 @@ function explained(
   });
   const isOnKip = pod.spec.nodeName === "kip";
   const request = instanceTypeRequest(pod, undefined);
-  const facts = { pod, cell: cell && cellWith(cell), isOnKip, request, events: [] };
+  const facts = { pod, cell: cell && cellWith(cell), isOnKip, request, events };
   return explainText(facts, now);
 }
 
@@ -179,6 +181,28 @@ describe("explainText()", () => {
       /Waits for +its end: it is deleted\n/,
     ],
     [
+      "for an init container that runs beside a sidecar",
+      {
+        spec: {
+          initContainers: [{ name: "side", restartPolicy: "Always" }, { name: "load" }],
+        },
+        status: {
+          phase: "Pending",
+          initContainerStatuses: [
+            { ...running({ ready: true, started: true }), name: "side" },
+            { ...running({ ready: false, started: false }), name: "load" },
+          ],
+          containerStatuses: [
+            {
+              ...running({ ready: false, started: false }),
+              state: { waiting: { reason: "PodInitializing" } },
+            },
+          ],
+        },
+      },
+      /init container "load": it runs, and has not completed\n/,
+    ],
+    [
       "for the next run of a container, and how the last one ended",
       {
         status: {
@@ -197,6 +221,34 @@ describe("explainText()", () => {
   ];
   for (const [what, parts, expected] of waits)
     it(`says that a pod waits ${what}`, () => assert.match(explained(parts), expected));
+
+  it("says by the newest event what a container without a message waits for, if that is a warning", () => {
+    const state = { waiting: { reason: "ContainerCreating" } };
+    const containerStatuses = [{ ...running({ ready: false, started: false }), state }];
+    const message = 'MountVolume.SetUp failed for volume "v" : configmap "x" not found';
+    const event = (type: string): StoredEvent => ({
+      metadata: { name: "e", namespace: "default", uid: "e", resourceVersion: "1" },
+      involvedObject: {},
+      type,
+      reason: "FailedMount",
+      message,
+    });
+    const text = (type: string): string =>
+      explained({ status: { phase: "Pending", containerStatuses } }, undefined, [event(type)]);
+    assert.ok(text("Warning").includes(`"main": ContainerCreating: FailedMount: ${message}\n`));
+    assert.match(text("Normal"), /Waits for +container "main": ContainerCreating\n/);
+  });
+
+  it("says how the last run of a container that was restarted has ended", () => {
+    const lastState = { terminated: { exitCode: 137, reason: "OOMKilled" } };
+    const again = { ...running({ ready: true, started: true }), restartCount: 2, lastState };
+    const first = { ...running({ ready: true, started: true }), name: "beside" };
+    const text = explained({ status: { phase: "Running", containerStatuses: [again, first] } });
+    assert.match(
+      text,
+      /\n {2}Restarted +container "main", 2 times: its last run ended with exit code 137 \(OOMKilled\)\n {2}Waits for +nothing\n/,
+    );
+  });
 
   it("says how a pod has ended, instead of what it waits for", () => {
     const end = (name: string, exitCode: number, more = {}) => ({

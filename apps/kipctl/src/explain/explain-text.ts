@@ -8,7 +8,7 @@ import { podStatusText } from "../get/pod-columns.ts";
 import { ageText } from "../output/age.ts";
 import { cents, dollars } from "../output/money.ts";
 import { printable, tableText, type Column } from "../output/table.ts";
-import { endTexts } from "./how-ended.ts";
+import { endTexts, restartTexts } from "./how-ended.ts";
 import { startTimeLines } from "./start-times.ts";
 import { waitsFor } from "./waits-for.ts";
 import { machineReasons } from "./why-machine.ts";
@@ -40,9 +40,10 @@ export function explainText(facts: PodFacts, now: number): string {
       ["Machine", cell ? machineText(cell) : "none"],
       ...labelled("Why", machineReasons(pod, cell, isOnKip ? request : undefined)),
       ...(cell ? [["Costs", costText(cell, now)] as const] : []),
+      ...labelled("Restarted", restartTexts(pod)),
       ...(ends.length > 0
         ? labelled("Ended", ends)
-        : [["Waits for", waitsFor(pod, cell, isOnKip) ?? "nothing"] as const]),
+        : [["Waits for", waitsFor(pod, cell, isOnKip, events.at(-1)) ?? "nothing"] as const]),
     ]),
     ...(startMs
       ? [

@@ -18,6 +18,17 @@ export function endTexts({ status }: Pod): readonly string[] {
   return texts.length > 0 ? texts : ["it has failed; its status does not say why"];
 }
 
+/** How the last run of each container that runs again has ended. */
+export function restartTexts({ status }: Pod): readonly string[] {
+  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  return all.flatMap(({ name, restartCount, state, lastState }) => {
+    const last = lastState?.terminated;
+    if (state?.running === undefined || !last) return [];
+    const times = restartCount === 1 ? "once" : `${restartCount} times`;
+    return [`container "${name}", ${times}: its last run ended with ${exitText(last)}`];
+  });
+}
+
 /** The exit code or the signal of a container that has ended, with its reason and message. */
 export function exitText({ exitCode, signal, reason, message }: Terminated): string {
   const code = signal ? `signal ${signal}` : `exit code ${exitCode}`;
