@@ -1,7 +1,8 @@
 // A pod of many containers with probes, and many commands in it at once, over TLS with an in-memory runtime.
 import assert from "node:assert/strict";
 import { text } from "node:stream/consumers";
-import { PassThrough } from "node:stream";
+import { PassThrough, Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { setTimeout } from "node:timers/promises";
 import { describe, it } from "node:test";
 import { AgentError, type AgentClient, type PodReport } from "@kip/agent-api";
@@ -92,5 +93,40 @@ describe("an agent whose pod has many containers, under a flood of commands", ()
     const all = await Promise.all(ends);
     const counts = ["busy", "aborted"].map((end) => all.filter((one) => one === end).length);
     assert.deepEqual(counts, [50, 250]);
+  });
+
+  it("moves bytes both ways through many commands at once", { timeout: 120_000 }, async () => {
+    await using cell = await Cell.start();
+    const bytes = 4 * 1024 * 1024;
+    const zeros = (): Readable =>
+      Readable.from(Array.from({ length: bytes / 65_536 }, () => Buffer.alloc(65_536)));
+    const count = async (source: Readable | undefined): Promise<number> => {
+      let sum = 0;
+      for await (const piece of source ?? []) sum += (piece as Buffer).length;
+      return sum;
+    };
+    const taken: number[] = [];
+    cell.runtime.execute = async (_options, { stdin, stdout }) => {
+      assert.ok(stdout);
+      const [read] = await Promise.all([count(stdin), pipeline(zeros(), stdout)]);
+      taken.push(read);
+      return 0;
+    };
+    const client = await cell.connect();
+    await client.putPod(desiredPod({ containers: [container("c0")] }));
+    await report(client, ({ containers: [c0] }) => c0?.running !== undefined);
+    const run = async (): Promise<number> => {
+      const stdout = new PassThrough();
+      const streams = { tty: false, stdin: zeros(), stdout };
+      const [printed] = await Promise.all([
+        count(stdout),
+        client.exec("c0", ["swap"], streams, never),
+      ]);
+      return printed;
+    };
+    const commands = 20;
+    const all = Array.from({ length: commands }, () => bytes);
+    assert.deepEqual(await Promise.all(Array.from({ length: commands }, run)), all);
+    assert.deepEqual(taken, all);
   });
 });

@@ -39,6 +39,11 @@ export interface AgentServer extends AsyncDisposable {
 
 const clientName = "kip";
 const windowBytes = 1024 * 1024;
+/**
+ * Bytes that kip may have on their way to the agent, of all streams of a connection. Small enough for the buffers of TCP: Node
+ * reads nothing while a write of its own waits for room. If that held for both sides at once, neither would ever read again.
+ */
+const sessionWindowBytes = 128 * 1024;
 
 /** Minimum interval of log lines about refused connections, milliseconds. */
 const refusalMs = 10_000;
@@ -79,7 +84,7 @@ export async function listen(options: ListenOptions): Promise<AgentServer> {
     sessions.add(session);
     session.once("close", () => sessions.delete(session));
     session.on("error", (error) => options.logger.debug("Lost a connection", { err: error }));
-    session.setLocalWindowSize(8 * windowBytes);
+    session.setLocalWindowSize(sessionWindowBytes);
   });
   server.on("tlsClientError", logRefusals(options.logger));
   server.on("stream", (stream, headers) => void serve(stream, headers, options));
