@@ -190,7 +190,8 @@ describe("LogArchive, of names that others choose", () => {
     } as unknown as PodReport; // the fields that are read
     await logs.save(uid, agent, report, new AbortController().signal);
     // The end of a log shows why a pod has failed.
-    assert.deepEqual(asked, [{ timestamps: true, previous: false, tailBytes: 10 * 1024 * 1024 }]);
+    const tailBytes = 10 * 1024 * 1024;
+    assert.deepEqual(asked, [{ timestamps: true, previous: false, tailBytes, isForKip: true }]);
     assert.deepEqual(readdirSync(folder), ["logs"]);
     assert.deepEqual(readdirSync(path.join(folder, "logs", uid)), ["good.log"]);
     assert.equal(statSync(path.join(folder, "logs", uid, "good.log")).size, 10 * 1024 * 1024);
