@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import type { ApiClient } from "@kip/k8s-client";
+import type { ApiClient, Query } from "@kip/k8s-client";
 import { K8sError } from "@kip/k8s-client";
 import { FakeCellsApi } from "../testing/fake-cells-api.ts";
 import { CellStore } from "./cell-store.ts";
@@ -360,6 +360,29 @@ describe("CellStore.create()", () => {
     const store = new CellStore(client as unknown as ApiClient); // the parts that are used
     const spec = { podRef: { namespace: "n", name: "a", uid: "a" }, nodeName: "kip", attempt: 0 };
     await assert.rejects(store.create(spec as CellSpec), refused);
+  });
+});
+
+describe("CellStore.list()", () => {
+  it("reads thousands of Cells in parts, which have one selector", async () => {
+    const all = Array.from({ length: 1200 }, (_, index) => ({ metadata: { uid: String(index) } }));
+    const queries: Query[] = [];
+    const client = {
+      list: async (_path: string, { query = {} }: { readonly query?: Query } = {}) => {
+        queries.push(query);
+        const from = Number(query["continue"] ?? 0);
+        const to = from + Number(query["limit"]);
+        const next = to < all.length ? String(to) : "";
+        return { metadata: { continue: next }, items: all.slice(from, to) };
+      },
+    };
+    const store = new CellStore(client as unknown as ApiClient); // the part that is used
+    assert.deepEqual(await store.list("a=b"), all);
+    assert.equal(queries.length, 3);
+    assert.deepEqual(
+      queries.map(({ labelSelector, limit }) => [labelSelector, limit]),
+      queries.map(() => ["a=b", 500]),
+    );
   });
 });
 

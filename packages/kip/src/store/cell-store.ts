@@ -30,6 +30,9 @@ import { readPodInApi, type PodInApi } from "./pod-in-api.ts";
 /** How often a Cell is read again when another client writes it at the same time. */
 const maxConflicts = 10;
 
+/** Cells per list request. */
+const pageSize = 500;
+
 /** Reads and writes Cells. Every call is safe to repeat. */
 export class CellStore {
   readonly #client: ApiClient;
@@ -278,13 +281,21 @@ export class CellStore {
   }
 
   /**
-   * The cells of all virtual nodes, read from the API and not from a cache.
+   * The cells of all virtual nodes at one moment, read from the API and not from a cache. Reads parts, because decoding
+   * thousands of Cells at once would block the event loop.
    *
    * @param labelSelector only returns Cells that match
    */
   async list(labelSelector?: string): Promise<readonly (Cell | StandbyCell)[]> {
-    const query = defined({ labelSelector });
-    return (await this.#client.list<Cell | StandbyCell>(paths.cells(), { query })).items;
+    const cells: (Cell | StandbyCell)[] = [];
+    let next: string | undefined;
+    do {
+      const query = defined({ labelSelector, limit: pageSize, continue: next });
+      const page = await this.#client.list<Cell | StandbyCell>(paths.cells(), { query });
+      cells.push(...page.items);
+      next = page.metadata.continue === "" ? undefined : page.metadata.continue;
+    } while (next !== undefined);
+    return cells;
   }
 }
 

@@ -48,7 +48,7 @@ export class FakeCellsApi {
           return created;
         }),
       get: (path: string) => call(() => this.#get(path)),
-      list: () => call(() => ({ items: [...this.cells.values()] })),
+      list: () => call(() => ({ metadata: {}, items: [...this.cells.values()] })),
       patch: async (path: string, change: Change) => {
         if (change.spec) await this.beforeClaim?.();
         return await call(() => this.#patch(path, change));
