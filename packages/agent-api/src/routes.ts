@@ -9,7 +9,7 @@
  * | GET /v1/info | → {@link AgentInfo} | always |
  * | PUT /v1/pod | {@link DesiredPod} → 202, `{"generation": N}` as the agent has it now | no pod yet, or the same pod UID with a higher generation; another UID is 409 |
  * | DELETE /v1/pod?graceSeconds=N | → 202; containers are stopped, hooks run; progress is in the reports | a pod is there, else 404; N may only shrink |
- * | GET /v1/status | → `application/x-ndjson`, one {@link PodReport} a line, the current one first | always; lines begin once a pod is there; a blank line every 10 s shows life |
+ * | GET /v1/status | → `application/x-ndjson`, one {@link PodReport} a line, the current one first | always; lines begin once a pod is there; a blank line every minute |
  * | GET /v1/logs/{container}?follow&tailLines&tailBytes&sinceTime&limitBytes&timestamps&previous | → text | container has started, else 404 |
  * | POST /v1/exec/{container}?command=..&command=..&stdin&stdout&stderr&tty | framed duplex, see framing.ts; with `commandFrames` instead of `command` its first frames are the command | container runs, else 409 |
  * | POST /v1/attach/{container}?stdin&stdout&stderr&tty | framed duplex | container runs, else 409 |

@@ -22,7 +22,7 @@ export interface SimulatedAgentOptions {
 }
 
 /** Interval of blank lines on a status stream, milliseconds, as the agent sends them. */
-const blankLineMs = 10_000;
+const blankLineMs = 60_000;
 
 /**
  * An agent without containers. It serves the API over real HTTP/2 and TLS, reports that its pod is running, and reports that it

@@ -2,8 +2,11 @@ import type { ServerHttp2Stream } from "node:http2";
 import type { PodReport } from "@kip/agent-api";
 import { reportLine } from "../state/report-line.ts";
 
-/** Interval of blank lines on an idle connection, which show that it works. */
-const blankLineMs = 10_000;
+/**
+ * Interval of blank lines on an idle connection. A reader that has vanished does not confirm them, and its connection ends.
+ * Kip finds out by pings whether the agent is alive, and each line costs it about as much as two pings.
+ */
+const blankLineMs = 60_000;
 
 /**
  * Sends the pod's full report to all listeners whenever it has changed. Changes in one turn of the event loop result in one
