@@ -109,7 +109,10 @@ function logRefusals(logger: Logger): (error: Error) => void {
   let unlogged = 0;
   return (error) => {
     const nowMs = performance.now();
-    if (nowMs - loggedAtMs < refusalMs) return void unlogged++;
+    if (nowMs - loggedAtMs < refusalMs) {
+      unlogged += 1;
+      return;
+    }
     logger.warn("Refused a connection", { err: error.message, unlogged });
     loggedAtMs = nowMs;
     unlogged = 0;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
+import { ManualClock } from "@kip/testing";
 import { settle } from "../testing/kip-life.ts";
 import { LaunchLife, LaunchWorld } from "../testing/launch-life.ts";
 
@@ -8,7 +9,7 @@ describe("a launch that can never succeed", () => {
   const huge = { annotations: { "pod.elotl.co/volume-size": "99Ti" } };
 
   it("is made with other values when the pod's annotation has been corrected", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     world.mostDiskBytes = 2 ** 40;
     const life = new LaunchLife(world);
     const worker = life.run("a", huge);
@@ -23,7 +24,7 @@ describe("a launch that can never succeed", () => {
   });
 
   it("is repeated with longer and longer pauses while nothing is corrected, with one Cell", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     world.mostDiskBytes = 2 ** 40;
     const life = new LaunchLife(world);
     const worker = life.run("a", huge);
@@ -40,7 +41,7 @@ describe("a launch that can never succeed", () => {
   });
 
   it("is made again at once when the configuration has been corrected", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     world.image = "none";
     const life = new LaunchLife(world);
     const worker = life.run("a");
@@ -64,7 +65,7 @@ describe("a launch that can never succeed", () => {
 
 describe("a cloud without capacity", () => {
   it("gives a pod the next best type at once, and remembers that for others", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.noCapacity({ instanceType: "sim.1" });
     const life = new LaunchLife(world);
     life.run("a");
@@ -81,7 +82,7 @@ describe("a cloud without capacity", () => {
   });
 
   it("keeps to the types and launch types that the pod allows, and says what it waits for", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     const { faults } = world.cloud;
     await faults.noCapacity({ instanceType: "sim.2" });
     await faults.noCapacity({ launchType: "spot" });
@@ -102,7 +103,7 @@ describe("a cloud without capacity", () => {
   });
 
   it("goes from spot to on-demand machines, but not above the price limit of the pod", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     const { faults } = world.cloud;
     await faults.noCapacity({ launchType: "spot" });
     await faults.noCapacity({ instanceType: "sim.1" });
@@ -122,7 +123,7 @@ describe("a cloud without capacity", () => {
   });
 
   it("asks for the pod that was created first when the time has passed, not for all", async (t) => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     const { faults } = world.cloud;
     await faults.noCapacity({});
     const life = new LaunchLife(world);
@@ -144,7 +145,7 @@ describe("a cloud without capacity", () => {
   });
 
   it("looks at a new version of a pod at once, and forgets one that is removed", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.noCapacity({ instanceType: "sim.4" });
     const life = new LaunchLife(world);
     const worker = life.run("p", { cpu: "4" });
@@ -166,7 +167,7 @@ describe("a cloud without capacity", () => {
   });
 
   it("uses the machine of a launch that was refused and done all the same", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.fail({
       operation: "launch",
       code: "CLOUD_NO_CAPACITY",
@@ -191,7 +192,7 @@ describe("a cloud without capacity", () => {
     const short = fc.subarray(["sim.1", "sim.2"]);
     await fc.assert(
       fc.asyncProperty(deaths, lost, short, async (series, codes, types) => {
-        const world = new LaunchWorld();
+        const world = new LaunchWorld(new ManualClock());
         const { faults } = world.cloud;
         for (const instanceType of types) await faults.noCapacity({ instanceType });
         for (const code of codes) await faults.fail({ operation: "launch", code, moment: "after" });

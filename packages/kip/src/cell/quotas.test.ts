@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { ManualClock } from "@kip/testing";
 import { settle } from "../testing/kip-life.ts";
 import { LaunchLife, LaunchWorld } from "../testing/launch-life.ts";
 import type { CellWorker } from "./cell-worker.ts";
 
 describe("a cloud that slows launches down", () => {
   it("gets one call at a time while it throttles, and all pods start", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_THROTTLED", calls: 3 });
     const life = new LaunchLife(world);
     for (let age = 0; age < 6; age++) life.run(`p${age}`, { age });
@@ -25,7 +26,7 @@ describe("a cloud that slows launches down", () => {
   });
 
   it("starts a pod above the quota when another one's machine has ended", async () => {
-    const world = new LaunchWorld({ maxInstances: 1 });
+    const world = new LaunchWorld(new ManualClock(), { maxInstances: 1 });
     const life = new LaunchLife(world);
     const first = life.run("a");
     await settle();
@@ -42,7 +43,7 @@ describe("a cloud that slows launches down", () => {
   });
 
   it("gives a pod that may have either a machine on demand above the quota of spot machines", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 1 });
     const life = new LaunchLife(world);
     life.run("spot", { annotations: { "pod.elotl.co/launch-type": "spot" } });
@@ -78,7 +79,7 @@ describe("a cloud that slows launches down", () => {
     ],
   ] as const)
     it(`leaves a pod that ${what} to the quota alone, also after the refusal of another pod`, async () => {
-      const world = new LaunchWorld();
+      const world = new LaunchWorld(new ManualClock());
       const life = new LaunchLife(world);
       await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 1 });
       life.run("either", { annotations: { "pod.elotl.co/launch-type": "spot-or-on-demand" } });
@@ -97,7 +98,7 @@ describe("a cloud that slows launches down", () => {
     });
 
   it("gives a pod above the quota of spot machines one when a machine has ended and there are none on demand", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     const life = new LaunchLife(world);
     const ended = life.run("ended");
     await settle();
@@ -114,7 +115,7 @@ describe("a cloud that slows launches down", () => {
   });
 
   it("gives a pod above both quotas whichever machine is possible first, the oldest pod first", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     const life = new LaunchLife(world);
     const ended = life.run("ended");
     await settle();
@@ -138,7 +139,7 @@ describe("a cloud that slows launches down", () => {
   });
 
   it("gives pods with no other choice a spot machine when one has ended, one after the other", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     const life = new LaunchLife(world);
     const launchType = "pod.elotl.co/launch-type";
     const either = { [launchType]: "spot-or-on-demand" };
@@ -164,7 +165,7 @@ describe("a cloud that slows launches down", () => {
     ["cannot be launched at all", undefined],
   ] as const)
     it(`lets the next pod try at once when the one whose turn it is ${what}`, async () => {
-      const world = new LaunchWorld();
+      const world = new LaunchWorld(new ManualClock());
       const { faults } = world.cloud;
       const life = new LaunchLife(world);
       const ended = life.run("ended");
@@ -189,7 +190,7 @@ describe("a cloud that slows launches down", () => {
     });
 
   it("lets one pod above both quotas try when many machines end together", async () => {
-    const world = new LaunchWorld();
+    const world = new LaunchWorld(new ManualClock());
     const life = new LaunchLife(world);
     const ended = Array.from({ length: 20 }, (_, n) => life.run(`ended${n}`));
     await settle();

@@ -75,7 +75,7 @@ export class StandbyCells implements StandbyClaims {
   readonly #unclaimable = new WeakSet<StandbyWorker>();
   /** Pods that wait for a machine, and may take a standby cell instead. */
   readonly #waiters = new Set<Waiter>();
-  /** Workers of ready cells that a waiting pod was told of since the last comparison. */
+  /** Workers of ready cells that were offered to a waiting pod since the last comparison. */
   #offered = new WeakSet<StandbyWorker>();
   /** Workers of cells whose machines the cloud reclaims, if the notice came while the cell was being claimed. */
   readonly #doomed = new WeakSet<StandbyWorker>();
@@ -324,7 +324,7 @@ export class StandbyCells implements StandbyClaims {
 
   /** Ends superfluous cells and creates missing ones. @returns milliseconds until the next comparison */
   async #look(): Promise<number> {
-    // A pod that was told of a cell may have gone.
+    // The pod that a cell was offered to may be gone.
     this.#offered = new WeakSet();
     this.#offer(this.#waiters);
     const wanted = await this.#wanted();

@@ -6,7 +6,6 @@ import {
   type SimulatedCloudOptions,
 } from "@kip/cloud/simulated";
 import { podWith } from "@kip/k8s-types/testing";
-import { ManualClock } from "@kip/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { noTracer } from "@kip/virtual-kubelet/telemetry";
 import { CellWorker } from "../cell/cell-worker.ts";
@@ -14,7 +13,7 @@ import { createCellSteps } from "../cell/steps/cell-steps.ts";
 import type { CellTools } from "../cell/steps/step-context.ts";
 import { CellChooser } from "../selection/cell-chooser.ts";
 import { cellName, type Cell, type CellSpec } from "../state/cell.ts";
-import { settle } from "./kip-life.ts";
+import { settle, type MovableClock } from "./kip-life.ts";
 
 /** When to kill kip: at this call of the API or the cloud, before or after its effect. */
 interface LaunchDeath {
@@ -24,7 +23,7 @@ interface LaunchDeath {
 
 /** The API and the simulated cloud, which survive kills of kip. */
 export class LaunchWorld {
-  readonly clock = new ManualClock();
+  readonly clock: MovableClock & { readonly sleepers: number };
   readonly cloud: SimulatedCloud;
   readonly cells = new Map<string, Cell>();
   /** Maximum number of instances that ran at the same time. */
@@ -43,7 +42,8 @@ export class LaunchWorld {
   created = 0;
   #uids = 0;
 
-  constructor(options: SimulatedCloudOptions = {}) {
+  constructor(clock: LaunchWorld["clock"], options: SimulatedCloudOptions = {}) {
+    this.clock = clock;
     this.cloud = createSimulatedCloud({ ...options, clock: this.clock });
   }
 

@@ -31,6 +31,6 @@ export async function untilStandby(
     await standby.untilReady(wanted, Date.parse(creationTimestamp) || clock.now(), signal);
     return true;
   } catch {
-    return false; // no machine fits the pod any more, or the wait is over
+    return false; // no machine fits the pod, or the wait is over
   }
 }
