@@ -4,8 +4,6 @@ import { once } from "node:events";
 import { describe, it } from "node:test";
 import { connect, createServer, type TLSSocket } from "node:tls";
 import { systemClock } from "@kip/base";
-import "reflect-metadata";
-import * as x509 from "@peculiar/x509";
 import { PkiError } from "./errors.ts";
 import { CertificateAuthority } from "./certificate-authority.ts";
 import { remainingMs } from "./expiry.ts";
@@ -46,31 +44,6 @@ describe("CertificateAuthority.issue()", () => {
     assert.equal(leaf.validToDate.getTime(), now + hourMs);
     assert.equal(leaf.validFromDate.getTime(), now - 300_000);
     assert.equal(remainingMs(issued.certificate, clock), hourMs);
-  });
-
-  it("writes the extensions that an X.509 library writes for the same content", async () => {
-    const authority = await CertificateAuthority.create({ commonName: "a", validMs: hourMs });
-    const { certificate } = await authority.issue({
-      commonName: "b",
-      dnsNames: ["b.cell.kip"],
-      usages: ["server", "client"],
-      validMs: hourMs,
-    });
-    const root = new x509.X509Certificate(authority.certificate);
-    const leaf = new x509.X509Certificate(certificate);
-    const usages = [x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth];
-    const expected = [
-      new x509.BasicConstraintsExtension(false, undefined, true),
-      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-      new x509.ExtendedKeyUsageExtension(usages),
-      await x509.AuthorityKeyIdentifierExtension.create(root.publicKey),
-      await x509.SubjectKeyIdentifierExtension.create(leaf.publicKey),
-      new x509.SubjectAlternativeNameExtension([{ type: "dns", value: "b.cell.kip" }]),
-    ];
-    const textsOf = (extensions: readonly x509.Extension[]): readonly string[] =>
-      Array.from(extensions, ({ rawData }) => Buffer.from(rawData).toString("hex"));
-    assert.deepEqual(textsOf(leaf.extensions), textsOf(expected));
-    assert.ok(await leaf.verify({ publicKey: root.publicKey, signatureOnly: true }));
   });
 
   it("never outlives its authority", async () => {

@@ -1,19 +1,16 @@
-import { createPrivateKey, X509Certificate as NodeCertificate } from "node:crypto";
+import { createPrivateKey, X509Certificate as NodeCertificate, type webcrypto } from "node:crypto";
 import { systemClock, type Clock } from "@kip/base";
 import "reflect-metadata";
 import { X509Certificate, X509CertificateGenerator } from "@peculiar/x509";
 import { PkiError } from "./errors.ts";
-import { authorityExtensions, subjectName, validity } from "./certificate-content.ts";
-import type { IssueOptions } from "./issue-options.ts";
 import {
-  exportPrivateKey,
-  generateKeyObjects,
-  generateKeys,
-  importPrivateKey,
-  keyText,
-  type KeyPair,
-} from "./key-pair.ts";
-import { keyIdentifier, leafCertificate, type Signer } from "./leaf-certificate.ts";
+  authorityExtensions,
+  leafExtensions,
+  subjectName,
+  validity,
+} from "./certificate-content.ts";
+import type { IssueOptions } from "./issue-options.ts";
+import { exportPrivateKey, generateKeys, importPrivateKey, type KeyPair } from "./key-pair.ts";
 
 /** Options of {@link CertificateAuthority.create}. */
 export interface CreateAuthorityOptions {
@@ -29,24 +26,25 @@ export interface LoadAuthorityOptions {
   readonly clock?: Clock;
 }
 
+interface Parts {
+  readonly pair: KeyPair;
+  readonly signingKey: webcrypto.CryptoKey;
+  readonly clock: Clock;
+}
+
 /** A self-signed authority that issues end certificates (X.509 v3 with the profile of RFC 5280). */
 export class CertificateAuthority {
   /** Certificate and key, for storage and later {@link CertificateAuthority.load}. */
   readonly pair: KeyPair;
-  readonly #signer: Signer;
-  readonly #notAfter: Date;
+  readonly #own: X509Certificate;
+  readonly #signingKey: webcrypto.CryptoKey;
   readonly #clock: Clock;
 
-  private constructor(pair: KeyPair, clock: Clock) {
-    const own = new X509Certificate(pair.certificate);
-    this.pair = pair;
-    this.#signer = {
-      name: new Uint8Array(own.subjectName.toArrayBuffer()),
-      keyId: keyIdentifier(new NodeCertificate(pair.certificate).publicKey),
-      key: createPrivateKey(pair.key),
-    };
-    this.#notAfter = own.notAfter;
-    this.#clock = clock;
+  private constructor(parts: Parts) {
+    this.pair = parts.pair;
+    this.#own = new X509Certificate(parts.pair.certificate);
+    this.#signingKey = parts.signingKey;
+    this.#clock = parts.clock;
   }
 
   /** The authority's certificate in PEM form, which peers trust. */
@@ -65,7 +63,7 @@ export class CertificateAuthority {
       extensions: await authorityExtensions(keys.publicKey),
     });
     const pair = { certificate: pem(certificate), key: exportPrivateKey(keys.privateKey) };
-    return new CertificateAuthority(pair, clock);
+    return new CertificateAuthority({ pair, signingKey: keys.privateKey, clock });
   }
 
   /**
@@ -85,18 +83,25 @@ export class CertificateAuthority {
         remedy: "Restore the certificate and its key from the same authority, or make a new one",
       });
     }
-    return new CertificateAuthority(pair, options.clock ?? systemClock);
+    const signingKey = await importPrivateKey(pair.key);
+    return new CertificateAuthority({ pair, signingKey, clock: options.clock ?? systemClock });
   }
 
   /** Creates a key and a certificate for it, signed by this authority. */
   async issue(options: IssueOptions): Promise<KeyPair> {
-    const { publicKey, privateKey } = await generateKeyObjects();
-    const certificate = leafCertificate(options, {
-      ...validity(this.#clock.now(), { ...options, limit: this.#notAfter }),
-      key: publicKey,
-      signer: this.#signer,
+    const keys = await generateKeys();
+    const certificate = await X509CertificateGenerator.create({
+      subject: subjectName(options.commonName, options.organizations),
+      issuer: this.#own.subjectName,
+      publicKey: keys.publicKey,
+      signingKey: this.#signingKey,
+      ...validity(this.#clock.now(), { ...options, limit: this.#own.notAfter }),
+      extensions: await leafExtensions(options, {
+        subject: keys.publicKey,
+        issuer: this.#own.publicKey,
+      }),
     });
-    return { certificate, key: keyText(privateKey) };
+    return { certificate: pem(certificate), key: exportPrivateKey(keys.privateKey) };
   }
 }
 

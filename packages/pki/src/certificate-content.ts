@@ -1,16 +1,20 @@
 // The X.509 library below needs this polyfill to be loaded first.
 import "reflect-metadata";
 import {
+  AuthorityKeyIdentifierExtension,
   BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
   type Extension,
   type JsonGeneralNames,
   type JsonName,
   KeyUsageFlags,
   KeyUsagesExtension,
   type PublicKeyType,
+  SubjectAlternativeNameExtension,
   SubjectKeyIdentifierExtension,
 } from "@peculiar/x509";
-import type { IssueOptions } from "./issue-options.ts";
+import type { CertificateUsage, IssueOptions } from "./issue-options.ts";
 
 /**
  * RFC 5280 allows 64 characters. But a kubelet's certificate has the name `system:node:` plus the node's name, which may have
@@ -19,6 +23,10 @@ import type { IssueOptions } from "./issue-options.ts";
 const maxCommonNameLength = 265;
 
 const defaultSkewMs = 5 * 60_000;
+const usageOids: Readonly<Record<CertificateUsage, string>> = {
+  client: ExtendedKeyUsage.clientAuth,
+  server: ExtendedKeyUsage.serverAuth,
+};
 
 /** Start and end of a certificate's validity. */
 export interface Validity {
@@ -59,12 +67,22 @@ export async function authorityExtensions(key: PublicKeyType): Promise<Extension
   ];
 }
 
-/** The names and addresses of a server. */
-export function alternativeNames(
-  options: Pick<IssueOptions, "dnsNames" | "ipAddresses">,
-): JsonGeneralNames {
-  return [
+/** Extensions for an end certificate. */
+export async function leafExtensions(
+  options: IssueOptions,
+  keys: { readonly subject: PublicKeyType; readonly issuer: PublicKeyType },
+): Promise<Extension[]> {
+  if (options.usages.length === 0) throw new RangeError("usages must name one usage at least");
+  const names: JsonGeneralNames = [
     ...(options.dnsNames ?? []).map((value) => ({ type: "dns" as const, value })),
     ...(options.ipAddresses ?? []).map((value) => ({ type: "ip" as const, value })),
+  ];
+  return [
+    new BasicConstraintsExtension(false, undefined, true),
+    new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+    new ExtendedKeyUsageExtension(options.usages.map((usage) => usageOids[usage])),
+    await AuthorityKeyIdentifierExtension.create(keys.issuer),
+    await SubjectKeyIdentifierExtension.create(keys.subject),
+    ...(names.length > 0 ? [new SubjectAlternativeNameExtension(names)] : []),
   ];
 }

@@ -1,11 +1,4 @@
-import {
-  createPrivateKey,
-  generateKeyPair,
-  KeyObject,
-  webcrypto,
-  type KeyPairKeyObjectResult,
-} from "node:crypto";
-import { promisify } from "node:util";
+import { createPrivateKey, KeyObject, webcrypto } from "node:crypto";
 
 /** A certificate and its private key, both in PEM form. The key is PKCS#8, ECDSA P-256. */
 export interface KeyPair {
@@ -21,19 +14,9 @@ export async function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
   return await webcrypto.subtle.generateKey(keyAlgorithm, true, ["sign", "verify"]);
 }
 
-/** Like {@link generateKeys}, for Node's own functions. */
-export async function generateKeyObjects(): Promise<KeyPairKeyObjectResult> {
-  return await promisify(generateKeyPair)("ec", { namedCurve: keyAlgorithm.namedCurve });
-}
-
 /** The private key as PKCS#8 PEM. */
 export function exportPrivateKey(key: webcrypto.CryptoKey): string {
-  return keyText(KeyObject.from(key));
-}
-
-/** The private key as PKCS#8 PEM. */
-export function keyText(key: KeyObject): string {
-  return key.export({ type: "pkcs8", format: "pem" }).toString();
+  return KeyObject.from(key).export({ type: "pkcs8", format: "pem" }).toString();
 }
 
 /** Reads a private key for signing, in any PEM form that Node supports, including SEC1. */

@@ -1,19 +1,24 @@
 import { systemClock, type Clock } from "@kip/base";
-import { validity } from "./certificate-content.ts";
+import "reflect-metadata";
+import { X509CertificateGenerator } from "@peculiar/x509";
+import { leafExtensions, subjectName, validity } from "./certificate-content.ts";
 import type { IssueOptions } from "./issue-options.ts";
-import { generateKeyObjects, keyText, type KeyPair } from "./key-pair.ts";
-import { leafCertificate } from "./leaf-certificate.ts";
+import { exportPrivateKey, generateKeys, type KeyPair } from "./key-pair.ts";
 
 /** Creates a key and a certificate signed by the same key, without an authority. */
 export async function createSelfSigned(
   options: IssueOptions,
   clock: Clock = systemClock,
 ): Promise<KeyPair> {
-  const { publicKey, privateKey } = await generateKeyObjects();
-  const certificate = leafCertificate(options, {
+  const keys = await generateKeys();
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    name: subjectName(options.commonName, options.organizations),
+    keys,
     ...validity(clock.now(), options),
-    key: publicKey,
-    signer: { key: privateKey },
+    extensions: await leafExtensions(options, { subject: keys.publicKey, issuer: keys.publicKey }),
   });
-  return { certificate, key: keyText(privateKey) };
+  return {
+    certificate: `${certificate.toString("pem")}\n`,
+    key: exportPrivateKey(keys.privateKey),
+  };
 }

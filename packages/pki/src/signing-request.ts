@@ -1,6 +1,10 @@
 import "reflect-metadata";
-import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from "@peculiar/x509";
-import { alternativeNames, subjectName } from "./certificate-content.ts";
+import {
+  type JsonGeneralNames,
+  Pkcs10CertificateRequestGenerator,
+  SubjectAlternativeNameExtension,
+} from "@peculiar/x509";
+import { subjectName } from "./certificate-content.ts";
 import type { IssueOptions } from "./issue-options.ts";
 import { exportPrivateKey, generateKeys } from "./key-pair.ts";
 
@@ -17,7 +21,10 @@ export async function createSigningRequest(
   options: Pick<IssueOptions, "commonName" | "organizations" | "dnsNames" | "ipAddresses">,
 ): Promise<SigningRequest> {
   const keys = await generateKeys();
-  const names = alternativeNames(options);
+  const names: JsonGeneralNames = [
+    ...(options.dnsNames ?? []).map((value) => ({ type: "dns" as const, value })),
+    ...(options.ipAddresses ?? []).map((value) => ({ type: "ip" as const, value })),
+  ];
   const request = await Pkcs10CertificateRequestGenerator.create({
     name: subjectName(options.commonName, options.organizations),
     keys,
