@@ -56,4 +56,27 @@ describe("AgentWorker, with a container that cannot be created", () => {
     assert.equal(main()?.restartCount, 0);
     await worker[Symbol.asyncDispose]();
   });
+
+  it("leaves a container running whose variables go missing", async () => {
+    using folder = temporaryFolder();
+    const runtime = new FakeRuntime();
+    const worker = new AgentWorker({
+      directories: agentDirectories(`${folder.path}/state`, `${folder.path}/run`),
+      clock: new ManualClock(),
+      logger: silentLogger,
+      onChange: () => {},
+    });
+    await worker.begin(fakeDependencies({ runtime }));
+    worker.put(desiredPod());
+    const web = () => worker.report()?.containers[0];
+    await eventually(() => web()?.running !== undefined);
+    const containers = [container("web", { configProblem: 'secret "s" not found' })];
+    worker.put(desiredPod({ generation: 2, containers }));
+    await eventually(() => worker.report()?.generation === 2);
+    assert.ok(web()?.running);
+    runtime.exit("web", 1);
+    await eventually(() => web()?.waiting?.reason === "CreateContainerConfigError");
+    assert.equal(web()?.restartCount, 0);
+    await worker[Symbol.asyncDispose]();
+  });
 });

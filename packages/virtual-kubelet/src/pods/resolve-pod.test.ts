@@ -154,6 +154,33 @@ describe("resolvePod()", () => {
       await assert.rejects(each, (error) => VirtualKubeletError.is(error, "VK_UNRESOLVED"));
   });
 
+  it("gives a running pod its token, although what its containers started with is gone since", async () => {
+    const env = [configMapKey("c", "k")];
+    const token = {
+      name: "token",
+      projected: { sources: [{ serviceAccountToken: { path: "t" } }] },
+    };
+    const look = (spec: NonNullable<Pod["spec"]>) =>
+      resolvePod(
+        { ...pod, spec: { ...spec, volumes: [token] }, status: { phase: "Running" } },
+        {
+          ...nothing,
+          holdsBackContainers: true,
+          tokens: { token: async () => ({ data: Buffer.from("token"), refreshAt: 1 }) },
+        },
+      );
+    const main = { name: "main", env };
+    const alone = await look({ containers: [main] });
+    const afterInit = await look({
+      initContainers: [{ name: "init", env }],
+      containers: [{ name: "main" }],
+    });
+    for (const { files, missingEnv } of [alone, afterInit]) {
+      assert.equal(String(files.get("token")?.[0]?.data), "token");
+      assert.equal(missingEnv?.size, 1);
+    }
+  });
+
   it("refuses a small pod whose environment or files would hold tens of megabytes", async () => {
     const growing = [
       { name: "A", value: "x".repeat(1000) },

@@ -12,6 +12,7 @@ import type { ResolvedPod, VolumeFile } from "../pod-provider.ts";
 import { volumeContent, type VolumeContent, type VolumeSources } from "../volumes/volume-files.ts";
 import { ContentBudget } from "../references/content-budget.ts";
 import { isAbsent } from "../references/reference.ts";
+import { hasStarted } from "./pod-facts.ts";
 import { pullSecrets } from "./pull-secrets.ts";
 
 /** The sources for resolving a pod's references. */
@@ -35,7 +36,7 @@ export interface ResolveSources
  *
  * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if something mandatory is missing that the pod did not have before (an
  * event was recorded), or if the content exceeds 64 MiB. Not for the environment of a container that can be held back while
- * another one starts
+ * another one starts, or in a pod that has started
  */
 export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<ResolvedPod> {
   const env = new Map<
@@ -66,7 +67,8 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     if (resolved.files.size > 0) fileEnv.set(container.name, resolved.files);
   }
   const [firstMissing] = missing.values();
-  if (firstMissing && !(sources.holdsBackContainers === true && canBegin(pod, missing)))
+  const canHoldBack = sources.holdsBackContainers === true;
+  if (firstMissing && !(canHoldBack && (hasStarted(pod) || canBegin(pod, missing))))
     throw firstMissing;
   const files = new Map<string, readonly VolumeFile[]>();
   let refreshAt = Number.POSITIVE_INFINITY;
