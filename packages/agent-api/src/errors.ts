@@ -10,6 +10,8 @@ export type AgentErrorCode =
   | "AGENT_BUSY"
   /** The pod's settings contradict its image. */
   | "AGENT_CONTAINER_CONFIG"
+  /** A container has no command, or the description of its devices cannot be applied. */
+  | "AGENT_CONTAINER_INVALID"
   /** The container is not running. */
   | "AGENT_CONTAINER_NOT_RUNNING"
   /** The pod does not have this container, or it has not run yet. */

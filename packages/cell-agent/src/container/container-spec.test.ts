@@ -49,7 +49,10 @@ describe("containerSpec()", () => {
     assert.deepEqual(spec({ command: ["/c"] }).args, ["/c"]);
     assert.deepEqual(spec({ command: ["/c"], args: ["x"] }).args, ["/c", "x"]);
     const empty = { image: { ...image, entrypoint: [], cmd: [] } };
-    assert.throws(() => spec({}, empty), { message: "no command specified" });
+    assert.throws(() => spec({}, empty), {
+      code: "AGENT_CONTAINER_INVALID",
+      message: "no command specified",
+    });
   });
 
   it("takes an entrypoint of one empty text for none, as containerd does", () => {

@@ -34,7 +34,8 @@ export interface SpecInput {
 /**
  * Combines the pod's settings with the image's, by Kubernetes' rules. Pure.
  *
- * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` if they contradict each other; `AGENT_PROFILE_UNAVAILABLE`
+ * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` if they contradict each other; `AGENT_CONTAINER_INVALID` without a
+ * command; `AGENT_PROFILE_UNAVAILABLE`
  */
 export function containerSpec(input: SpecInput): ContainerSpec {
   const { container, image, pod } = input;
@@ -91,7 +92,7 @@ function commandLine(container: DesiredContainer, image: ImageConfig): readonly 
       ? [...command, ...args]
       : [...(isNone ? [] : image.entrypoint), ...(args.length > 0 ? args : image.cmd)];
   if (line.length > 0) return line;
-  throw new AgentError("AGENT_CONTAINER_CONFIG", "no command specified", {
+  throw new AgentError("AGENT_CONTAINER_INVALID", "no command specified", {
     remedy: "Give the container a command; its image has none",
   });
 }

@@ -86,7 +86,7 @@ export function hasFiles(directories: AgentDirectories, run: Pick<ContainerRun, 
  *
  * @returns the run, with the facts that are only known now
  * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` or `AGENT_PATH_UNSAFE` if the pod's settings are not possible,
- * `CONTAINER_CREATE_FAILED` if its command cannot be run
+ * `AGENT_CONTAINER_INVALID` if there is no command, or its devices cannot be added; `CONTAINER_CREATE_FAILED` if its command cannot be run
  */
 export async function createContainer(run: ContainerRun, input: RunInput): Promise<ContainerRun> {
   const { dependencies, image, resources, pidNamespace } = input;

@@ -91,10 +91,10 @@ describe("withDevices()", () => {
       async () => undefined,
     );
     await assert.rejects(missing, {
-      code: "AGENT_CONTAINER_CONFIG",
+      code: "AGENT_CONTAINER_INVALID",
       message: /"\/dev\/none" is not there/,
     });
     const mounts = [{ hostPath: "x", containerPath: "/x", type: "nfs" }];
-    await assert.rejects(edited({ mounts }), { code: "AGENT_CONTAINER_CONFIG" });
+    await assert.rejects(edited({ mounts }), { code: "AGENT_CONTAINER_INVALID" });
   });
 });

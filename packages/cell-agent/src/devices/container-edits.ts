@@ -21,7 +21,7 @@ type Edited = Pick<ContainerSpec, "env" | "mounts" | "user">;
  * Adds the changes of devices to a container: variables, device nodes, mounts, hooks and groups. Changes for all devices of a
  * file are only made once.
  *
- * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` for a device node that does not exist, or an unsupported kind of mount
+ * @throws {AgentError} code `AGENT_CONTAINER_INVALID` for a device node that does not exist, or an unsupported kind of mount
  */
 export async function withDevices<S extends Edited>(
   spec: S,
@@ -103,7 +103,7 @@ function distinct<T>(all: readonly T[]): readonly T[] {
 }
 
 function wrong(reason: string): AgentError {
-  return new AgentError("AGENT_CONTAINER_CONFIG", `failed to inject CDI devices: ${reason}`, {
+  return new AgentError("AGENT_CONTAINER_INVALID", `failed to inject CDI devices: ${reason}`, {
     remedy: "Correct the file of devices in /etc/cdi or /var/run/cdi of the cell",
   });
 }

@@ -28,6 +28,31 @@ describe("AgentWorker, with a container that cannot be created", () => {
     await worker[Symbol.asyncDispose]();
   });
 
+  it("reports an image without a command as a failure of the runtime", async () => {
+    using folder = temporaryFolder();
+    const worker = new AgentWorker({
+      directories: agentDirectories(`${folder.path}/state`, `${folder.path}/run`),
+      clock: new ManualClock(),
+      logger: silentLogger,
+      onChange: () => {},
+    });
+    const dependencies = fakeDependencies({ runtime: new FakeRuntime() });
+    const { images } = dependencies;
+    const pull: typeof images.pull = async (...args) => {
+      const pulled = await images.pull(...args);
+      return { ...pulled, config: { ...pulled.config, entrypoint: [] } };
+    };
+    await worker.begin({ ...dependencies, images: { ...images, pull } });
+    worker.put(desiredPod());
+    const waiting = () => worker.report()?.containers[0]?.waiting;
+    await eventually(() => waiting()?.message !== undefined);
+    assert.deepEqual(waiting(), {
+      reason: "CreateContainerError",
+      message: "no command specified",
+    });
+    await worker[Symbol.asyncDispose]();
+  });
+
   it("starts the others while its variables are missing, and starts it when a newer pod has them", async () => {
     using folder = temporaryFolder();
     const runtime = new FakeRuntime();

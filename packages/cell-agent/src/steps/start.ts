@@ -175,7 +175,7 @@ function failure(
       needsDiscard: false,
     };
   }
-  // The container runtime of a node is what does not find a user, so that is not in the kubelet's configuration.
+  // What a node's container runtime finds out is not in the kubelet's configuration: no command, no such user, no such device.
   const isConfig = AgentError.is(error, "AGENT_CONTAINER_CONFIG", "AGENT_PATH_UNSAFE");
   const reason = isConfig ? "CreateContainerConfigError" : "CreateContainerError";
   return { kind: "createFailed", container, reason, message, nowMs };
