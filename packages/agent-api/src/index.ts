@@ -12,6 +12,7 @@ export {
   type DiskStats,
   type InterfaceStats,
 } from "./agent-stats.ts";
+export { bandwidthOf, type Bandwidth } from "./bandwidth.ts";
 export { AgentError, type AgentErrorCode, type ImageProblem } from "./errors.ts";
 export {
   decodeDesiredPod,

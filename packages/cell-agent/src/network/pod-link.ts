@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { CommandError, runCommand, type Logger } from "@kip/base";
-import type { DesiredPod } from "@kip/agent-api";
+import { bandwidthOf, type Bandwidth, type DesiredPod } from "@kip/agent-api";
 import type * as routing from "@kip/service-routing";
-import { bandwidthOf, egressDevice, shapingCommands, type Bandwidth } from "./bandwidth.ts";
+import { egressDevice, shapingCommands } from "./bandwidth.ts";
 
 /** Settings of a pod's link to its cell, in addition to the address. */
 export interface PodLink {

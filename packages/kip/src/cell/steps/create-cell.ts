@@ -1,4 +1,5 @@
 import { wireTime } from "@kip/k8s-client";
+import { checkBandwidth } from "../../dispatch/bandwidth.ts";
 import { checkPodSize } from "../../dispatch/document-size.ts";
 import { checkKernelHostname } from "../../dispatch/pod-network-files.ts";
 import { readSeccompProfiles } from "../../dispatch/seccomp-profiles.ts";
@@ -24,6 +25,7 @@ export async function createCell(
   const { pod } = resolved;
   if (pod.spec.setHostnameAsFQDN === true)
     checkKernelHostname(pod, (await tools.dns()).clusterDomain);
+  checkBandwidth(pod);
   await checkSize(tools, context, resolved);
   if (state().history.attempt === 0 && hasRun(pod.status ?? {})) {
     const taken = takeOver(tools, context);

@@ -290,6 +290,26 @@ describe("createCell()", () => {
     }
   });
 
+  it("creates no cell for a pod with an invalid limit of its traffic, unless that has no effect", async () => {
+    const { metadata, spec } = podOf("Always", { main: running });
+    const annotations = { "kubernetes.io/ingress-bandwidth": "10 Mbit" };
+    const pod = { metadata: { ...metadata, annotations } };
+    const refused = start({ ...pod, spec }, away);
+    await assert.rejects(
+      refused.cell.run((context) => createCell(refused.tools, context)),
+      (error) => {
+        const { reason, message } = problemOf(error);
+        assert.equal(reason, "FailedCreatePodSandBox");
+        assert.match(message, /^Failed to create pod sandbox: Cannot limit .* for example 10M$/);
+        return true;
+      },
+    );
+    assert.deepEqual(refused.created, []);
+    const taken = start({ ...pod, spec: { ...spec, hostNetwork: true } }, away);
+    await taken.cell.run((context) => createCell(taken.tools, context));
+    assert.equal(taken.created.length, 1);
+  });
+
   it("checks one pod in a turn of the event loop", async () => {
     const pod = podOf("Always", { main: running });
     const pods = Array.from({ length: 3 }, () => start(pod, away));
