@@ -63,6 +63,8 @@ const volumeMount = object({
   name: string,
   mountPath: string,
   subPath: optional(string),
+  /** Instead of `subPath`: a template like those of variables. Each of its variables needs a value. */
+  subPathTemplate: optional(string),
   readOnly: optional(boolean),
   /** With `readOnly`: mounts below the volume's root are also read-only. */
   recursiveReadOnly: optional(boolean),

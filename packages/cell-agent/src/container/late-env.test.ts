@@ -44,6 +44,20 @@ describe("withFileEnv()", () => {
     assert.equal(hasLateArguments, false);
   });
 
+  it("has them in paths of volumes, which need a value", () => {
+    const mounts = (template: string) => {
+      const env = [fromFile("A"), fromFile("NONE", { key: "Z", isOptional: true })];
+      const mount = { name: "data", mountPath: "/data" };
+      return late(env, { mounts: [mount, { ...mount, subPathTemplate: template }] }).mounts;
+    };
+    const mount = { name: "data", mountPath: "/data" };
+    assert.deepEqual(mounts("x/$(A)/$$(A)"), [mount, { ...mount, subPath: "x/$(B) $$/$(A)" }]);
+    assert.throws(() => mounts("x/$(NONE)"), {
+      code: "AGENT_CONTAINER_CONFIG",
+      message: "missing value for NONE",
+    });
+  });
+
   it("takes a name for one that has brackets in it, as a kubelet does", () => {
     const { args } = late([fromFile("A(B")], { args: ["$(A(B)", "$(X$(A(B))"] });
     assert.deepEqual(args, ["$(B) $$", "$(X$(A(B))"]);

@@ -1,6 +1,6 @@
 import fs from "node:fs";
 import { AgentError, type DesiredContainer, type DesiredVariable } from "@kip/agent-api";
-import { errorText, expandReferences } from "@kip/base";
+import { errorText, expandReferences, referencesIn } from "@kip/base";
 import { pinInRoot } from "../volumes/safe-path.ts";
 import { EnvFile } from "./env-file.ts";
 
@@ -14,7 +14,8 @@ const maxValue = 32 * 1024;
 const maxExpanded = 8 * 1024 * 1024;
 
 /**
- * The container with the current values from files of the pod, including those in its command and arguments. An optional
+ * The container with the current values from files of the pod, including those in its command, its arguments and the paths in its
+ * volumes. An optional
  * variable without a value keeps the value of an earlier entry with the same name, or is left out.
  *
  * @param volumes path on this machine by volume name
@@ -35,16 +36,24 @@ export function withFileEnv(
       throw refused(`the environment is larger than ${maxExpanded} bytes when it is expanded`);
     return whole;
   };
+  const expandSubPath = (template: string): string => {
+    const missing = referencesIn(template).find((name) => (values.get(name) ?? "") === "");
+    if (missing !== undefined) throw refused(`missing value for ${missing}`);
+    return expand(template);
+  };
   for (const { name, value, file, template } of container.env) {
     const own = file ? files.value(file) : template === undefined ? value : expand(template);
     if (own !== undefined) values.set(name, own);
   }
   const env = [...values].map(([name, value]) => ({ name, value }));
-  const { command, args, ...others } = container;
+  const { command, args, mounts, ...others } = container;
   return {
     ...others,
     hasLateArguments: false,
     env,
+    mounts: mounts.map(({ subPathTemplate: template, ...mount }) =>
+      template === undefined ? mount : { ...mount, subPath: expandSubPath(template) },
+    ),
     ...(command && { command: command.map(expand) }),
     ...(args && { args: args.map(expand) }),
   };

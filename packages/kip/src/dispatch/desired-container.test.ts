@@ -329,6 +329,40 @@ describe("desiredContainer(), of all that an agent knows", () => {
     assert.deepEqual(sent.command, ["$(K)"]);
   });
 
+  it("leaves paths with such variables to the cell, and no others", () => {
+    const volumeMounts = ["$(K)/$(WHO)/$$(K)", "$(WHO)", "$(K)/$(NONE)"].map((subPathExpr) => {
+      return { name: "a", mountPath: "/a", subPathExpr };
+    });
+    const sent = (count: number) => {
+      const main = { name: "main", image: "i", volumeMounts: volumeMounts.slice(0, count) };
+      const file = { volumeName: "data", path: "env", key: "K" };
+      return desiredContainer(
+        {
+          ...resolvedWith(podWith({ spec: { containers: [main] } })),
+          env: new Map([
+            [
+              "main",
+              [
+                { name: "K", value: "" },
+                { name: "WHO", value: "me" },
+              ],
+            ],
+          ]),
+          fileEnv: new Map([["main", new Map([["K", file]])]]),
+        },
+        main,
+        addresses,
+      );
+    };
+    const { mounts, configProblem } = sent(2);
+    assert.deepEqual(mounts, [
+      { name: "a", mountPath: "/a", subPathTemplate: "$(K)/me/$$(K)" },
+      { name: "a", mountPath: "/a", subPath: "me" },
+    ]);
+    assert.equal(configProblem, undefined);
+    assert.match(sent(3).configProblem ?? "", /NONE has no value/);
+  });
+
   it("says why a container cannot be created yet, without expanding what it lacks", () => {
     const volumeMounts = [{ name: "a", mountPath: "/a", subPathExpr: "$(K)" }];
     const main = { name: "main", image: "i", volumeMounts };

@@ -17,6 +17,7 @@ import {
   expandSubPath,
   expandVariables,
   ExpansionBudget,
+  refersTo,
   type BoundVariable,
   type LateAddresses,
 } from "@kip/virtual-kubelet/environment";
@@ -46,6 +47,7 @@ export function desiredContainer(
   const missing = resolved.missingEnv?.get(container.name);
   const { mounts, problem } = mountsOf(container, {
     variables: missing === undefined ? variables : undefined,
+    open,
     budget,
   });
   const expand = expander(variables, { open, budget });
@@ -83,22 +85,27 @@ export function desiredContainer(
  * A container's mounts, and why they are not possible yet: a variable of a `subPathExpr` has no value. That must not keep a
  * running pod's other changes from its cell.
  *
- * @param variables undefined if they are not known
+ * @param context.variables undefined if they are not known
+ * @param context.open names of the variables that only the cell knows
  */
 function mountsOf(
   { volumeMounts = [] }: AnyContainer,
   context: {
     readonly variables: ReadonlyMap<string, string> | undefined;
+    readonly open: ReadonlySet<string>;
     readonly budget: ExpansionBudget;
   },
 ): { readonly mounts: DesiredContainer["mounts"]; readonly problem?: string } {
+  const { variables, open, budget } = context;
+  const isLate = (name: string): boolean => open.has(name);
   let problem: string | undefined;
   const mounts = volumeMounts.map((mount) => {
     const { subPathExpr } = mount;
+    const isTemplate = subPathExpr !== undefined && refersTo(subPathExpr, isLate);
     let { subPath } = mount;
     try {
-      if (subPathExpr !== undefined && context.variables && problem === undefined)
-        subPath = expandSubPath(subPathExpr, context.variables, context.budget);
+      if (subPathExpr !== undefined && variables && problem === undefined)
+        subPath = expandSubPath(subPathExpr, variables, budget, isLate);
     } catch (error) {
       if (!VirtualKubeletError.is(error, "VK_UNRESOLVED") || !error.isAbsent) throw error;
       problem ??= error.message;
@@ -106,7 +113,7 @@ function mountsOf(
     return defined({
       name: mount.name,
       mountPath: mount.mountPath,
-      subPath,
+      ...(isTemplate ? { subPathTemplate: subPath } : { subPath }),
       readOnly: mount.readOnly,
       recursiveReadOnly: isRecursiveReadOnly(mount) ? true : undefined,
       propagation: propagation(mount),

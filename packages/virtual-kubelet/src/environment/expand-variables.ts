@@ -84,16 +84,21 @@ export function refersTo(text: string, isWanted: (variable: string) => boolean):
  * another part of the volume, or to all of it.
  *
  * @param budget shared by all texts of the container or pod
+ * @param isLate whether a variable's value is known only later. If the text refers to one, the result is a text like that of
+ * {@link expandExcept}. @default none is
  * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a variable has no value, or if the result exceeds the budget
  */
 export function expandSubPath(
   text: string,
   variables: ReadonlyMap<string, string>,
   budget: ExpansionBudget = new ExpansionBudget(),
+  isLate: (variable: string) => boolean = () => false,
 ): string {
-  return expandReferences(text, (name) => {
+  const lookUp = (name: string): string => {
     const value = variables.get(name) ?? "";
     if (value === "") throw absent(`cannot expand subPathExpr "${text}": ${name} has no value`);
-    return budget.take(value);
-  });
+    return value;
+  };
+  if (refersTo(text, isLate)) return expandExcept(text, lookUp, { isLate, budget });
+  return expandReferences(text, (name) => budget.take(lookUp(name)));
 }

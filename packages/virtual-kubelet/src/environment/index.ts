@@ -4,5 +4,6 @@ export {
   expandSubPath,
   expandVariables,
   ExpansionBudget,
+  refersTo,
 } from "./expand-variables.ts";
 export { bindLateEnv, type BoundVariable, type LateAddresses } from "./late-env.ts";
