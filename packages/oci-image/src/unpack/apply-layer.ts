@@ -52,7 +52,7 @@ export async function applyLayer(
 
 /**
  * Writes the content of a chunk. An image may have thousands of special files. Each needs a program, during which this process
- * does nothing else, so other work gets a turn after each. The same goes for whiteouts that remove thousands of files.
+ * does nothing else, so other work gets a turn after each. The same goes for entries that remove thousands of files.
  */
 async function writeInTurns(parser: TarParser, chunk: Buffer, tree: TreeWriter): Promise<void> {
   for (let at = 0; at < chunk.length;) {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import {
   closeSync,
   constants,
@@ -6,6 +7,7 @@ import {
   linkSync,
   mkdirSync,
   openSync,
+  renameSync,
   symlinkSync,
   writeSync,
 } from "node:fs";
@@ -24,14 +26,14 @@ import { at, closeFolder, reopenFolder, toPath } from "./descriptor-path.ts";
 import { EntryAttributes } from "./entry-attributes.ts";
 import { FolderStack, pathIn, type OpenFolder } from "./folder-stack.ts";
 import type { UnpackLimits } from "./limits.ts";
-import { isFolder, removeTree } from "./remove-tree.ts";
+import { isFolder, removalSteps, removeTree } from "./remove-tree.ts";
 import { SpecialEntries } from "./special-entries.ts";
 import { hideContent, hideName, LayerPaths, parseWhiteout, type Whiteout } from "./whiteouts.ts";
 
 const createFlags =
   constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
-/** How many files a whiteout removes before other work gets its turn. */
+/** How many files an entry removes before other work gets its turn. */
 const hidingSteps = 500;
 
 /**
@@ -58,7 +60,7 @@ export class TreeWriter implements TarSink, Disposable {
     | undefined;
   readonly #special: SpecialEntries;
   #holes = 0;
-  /** What is left of a whiteout that removes much. Its folder stays open until the next entry. */
+  /** What is left of a whiteout or of a replaced folder that removes much. Its folder stays open until the next entry. */
   #hiding: { readonly steps: Generator<void, void, void>; readonly entry: TarEntry } | undefined;
 
   /** @param root an empty folder that no one else writes to */
@@ -97,13 +99,13 @@ export class TreeWriter implements TarSink, Disposable {
     return this.#special.runs;
   }
 
-  /** Whether the last entry was a whiteout that still has something to remove. */
+  /** Whether the last entry still has something to remove, as a whiteout or where it replaces a folder. */
   get isHiding(): boolean {
     return this.#hiding !== undefined;
   }
 
   /**
-   * Continues with a whiteout, up to {@link hidingSteps} files. Optional, so that other work gets its turn in between: the next
+   * Continues with that, up to {@link hidingSteps} files. Optional, so that other work gets its turn in between: the next
    * entry does the rest.
    */
   hideMore(): void {
@@ -219,7 +221,7 @@ export class TreeWriter implements TarSink, Disposable {
       case "fifo":
       case "character-device":
       case "block-device":
-        removeTree(parent.fd, base);
+        this.#clear(parent, base, entry);
         if (!this.#special.makeNode(special ?? "", path, entry)) return;
     }
     this.#special.describe(path, entry);
@@ -266,7 +268,10 @@ export class TreeWriter implements TarSink, Disposable {
     } catch (error) {
       if (!isSystemError(error, "EEXIST")) throw error;
       isNew = !isFolder(parent.fd, name);
-      if (isNew) this.#replace(parent, name, make);
+      if (isNew) {
+        removeTree(parent.fd, name);
+        make();
+      }
     }
     const folder = this.#stack.push(name, { isSetgid: false, mtime: entry.mtime });
     this.#describeFolder(folder, entry, { isNew, parent });
@@ -283,15 +288,17 @@ export class TreeWriter implements TarSink, Disposable {
   }
 
   #applyFile(parent: OpenFolder, name: string, entry: TarEntry): void {
-    this.#make(parent, name, () => {
+    const make = (): void => {
       const fd = openSync(at(parent.fd, name), createFlags, entry.mode & 0o777);
       this.#file = { fd, entry, parent };
-    });
+    };
+    this.#make(make, () => this.#clear(parent, name, entry));
   }
 
   #applySymlink(parent: OpenFolder, name: string, entry: TarEntry): void {
     if (entry.linkName === "") throw invalidImage("a link has no target");
-    this.#make(parent, name, () => symlinkSync(toPath(entry.linkName), at(parent.fd, name)));
+    const make = (): void => symlinkSync(toPath(entry.linkName), at(parent.fd, name));
+    this.#make(make, () => this.#clear(parent, name, entry));
     this.#attributes.ofNewLink(parent, name, entry);
   }
 
@@ -308,7 +315,9 @@ export class TreeWriter implements TarSink, Disposable {
       const path = pathIn(parent, name);
       this.#keep(path);
       if (targetPath === path) throw invalidImage("a hard link is its own target");
-      this.#make(parent, name, () => linkSync(at(targetFolder, targetName), at(parent.fd, name)));
+      const make = (): void => linkSync(at(targetFolder, targetName), at(parent.fd, name));
+      // All at once, because the target may be in what is removed.
+      this.#make(make, () => removeTree(parent.fd, name));
       this.#special.link(targetPath, path);
     } catch (error) {
       if (isSystemError(error, "ENOENT", "EPERM")) throw missingTarget(entry);
@@ -319,18 +328,23 @@ export class TreeWriter implements TarSink, Disposable {
   }
 
   /** Creates something, after removing whatever has the name. */
-  #make(parent: OpenFolder, name: string, make: () => void): void {
+  #make(make: () => void, clear: () => void): void {
     try {
       make();
     } catch (error) {
       if (!isSystemError(error, "EEXIST")) throw error;
-      this.#replace(parent, name, make);
+      clear();
+      make();
     }
   }
 
-  #replace(parent: OpenFolder, name: string, make: () => void): void {
-    removeTree(parent.fd, name);
-    make();
+  /** Makes a name free. A folder gets another name first, because its removal may take several turns. */
+  #clear(parent: OpenFolder, name: string, entry: TarEntry): void {
+    if (!isFolder(parent.fd, name)) return removeTree(parent.fd, name);
+    const aside = randomUUID();
+    renameSync(at(parent.fd, name), at(parent.fd, aside));
+    this.#hiding = { steps: removalSteps(parent.fd, aside), entry };
+    this.#hide(hidingSteps);
   }
 
   #keep(path: string): void {
