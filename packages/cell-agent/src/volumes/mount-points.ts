@@ -5,6 +5,12 @@ export async function isMounted(directory: string): Promise<boolean> {
   return (await mountPoints()).includes(directory);
 }
 
+/** Those of the places at which something is mounted. */
+export async function mountedOf(places: readonly string[]): Promise<readonly string[]> {
+  const points = new Set(await mountPoints());
+  return places.filter((place) => points.has(place));
+}
+
 /** Mount points below a folder, the last mount first, which is the order for unmounting. */
 export async function mountsBelow(directory: string): Promise<readonly string[]> {
   const points = await mountPoints();

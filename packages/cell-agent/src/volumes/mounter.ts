@@ -1,6 +1,6 @@
 import { mapOwners, mount, unmount } from "@kip/base";
 import { mountDisk, unmountDisk, type DiskVolume } from "./disk-volume.ts";
-import { isMounted, mountsBelow } from "./mount-points.ts";
+import { isMounted, mountedOf, mountsBelow } from "./mount-points.ts";
 
 /** Mounts file systems. */
 export interface Mounter {
@@ -25,8 +25,8 @@ export interface Mounter {
   mountDisk(directory: string, volume: DiskVolume): Promise<void>;
   /** Unmounts a disk, if it is mounted, after everything is written. */
   unmountDisk(directory: string): Promise<void>;
-  /** Unmounts, if something is mounted. */
-  unmount(directory: string): Promise<void>;
+  /** Unmounts what is mounted at these places, if anything. */
+  unmount(...places: readonly string[]): Promise<void>;
   /** Unmounts what containers have mounted below a folder, but not what is mounted at the folder itself. */
   unmountBelow(directory: string): Promise<void>;
   /**
@@ -35,6 +35,9 @@ export interface Mounter {
    */
   share(): Promise<void>;
 }
+
+/** How many places one umount(8) gets. It reads all mounts of the machine, and a pod may have ten thousand. */
+const mostAtOnce = 200;
 
 /** Uses mount(8) and umount(8), because Node has no function for them. Needs root. */
 export const kernelMounter: Mounter = {
@@ -59,8 +62,10 @@ export const kernelMounter: Mounter = {
   bindMapped: mapOwners,
   mountDisk: async (directory, volume) => await mountDisk(directory, volume),
   unmountDisk,
-  unmount: async (directory) => {
-    if (await isMounted(directory)) await unmount(["-l", directory]);
+  unmount: async (...places) => {
+    const mounted = await mountedOf(places);
+    for (let at = 0; at < mounted.length; at += mostAtOnce)
+      await unmount(["-l", ...mounted.slice(at, at + mostAtOnce)]);
   },
   unmountBelow: async (directory) => {
     for (const place of await mountsBelow(directory)) await unmount(["-l", place]);

@@ -52,9 +52,9 @@ async function bindPinned(
 
 /** Unmounts what {@link bindSubPath} has mounted in a folder, and removes the folder. */
 export async function unbindSubPaths(directory: string, mounter: Mounter): Promise<void> {
-  for (const name of await namesIn(directory)) {
-    const target = path.join(directory, name);
-    await mounter.unmount(target);
+  const targets = (await namesIn(directory)).map((name) => path.join(directory, name));
+  if (targets.length > 0) await mounter.unmount(...targets);
+  for (const target of targets) {
     // Do not remove anything with its content. If a mount is left, that content belongs to the volume.
     const isDirectory = (await fs.stat(target)).isDirectory();
     await (isDirectory ? fs.rmdir(target) : fs.unlink(target));
