@@ -42,6 +42,8 @@ const volume = object({
    */
   kind: oneOf("files", "emptyDir", "hostPath", "disk", "image"),
   files: optional(list(keyToFile)),
+  /** files: they are not known at present, and those that are there stay. @default false */
+  keepsFiles: optional(boolean),
   /** emptyDir: "Memory" for a tmpfs, "HugePages" or "HugePages-<size>" for huge pages, otherwise disk. */
   medium: optional(string),
   /** emptyDir: size limit, and how the API writes it. 0 for no limit. */

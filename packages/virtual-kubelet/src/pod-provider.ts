@@ -47,6 +47,11 @@ export interface ResolvedPod {
   readonly missingEnv?: ReadonlyMap<string, string> | undefined;
   /** Files of each configMap, secret, downwardAPI and projected volume, by volume name. */
   readonly files: ReadonlyMap<string, readonly VolumeFile[]>;
+  /**
+   * Such volumes of a pod that has started whose objects do not exist. They have no entry in `files`, and keep the files that they
+   * have. Only for providers with {@link PodProvider.holdsBackContainers}.
+   */
+  readonly missingFiles?: ReadonlySet<string> | undefined;
   /** Parsed `.dockerconfigjson` documents of the pod's imagePullSecrets. */
   readonly pullSecrets: readonly unknown[];
   /** When some content must be resolved again, because a token expires, milliseconds since the epoch. */
@@ -202,7 +207,8 @@ export interface PodProvider {
   readonly readsEnvFiles?: boolean | undefined;
   /**
    * Whether it starts the other containers of a pod while {@link ResolvedPod.missingEnv} holds some back, as a kubelet does. An
-   * init container may create what they wait for. @default false: the whole pod waits
+   * init container may create what they wait for. The same goes for {@link ResolvedPod.missingFiles}. @default false: the whole
+   * pod waits
    */
   readonly holdsBackContainers?: boolean | undefined;
   /** Throws, or does not return, if the provider cannot work. */

@@ -59,6 +59,21 @@ describe("makeVolumes() and removeVolumes()", () => {
     assert.equal((await makeVolumes(podOf("newest"), { ...options, hasRun: true })).size, 3);
   });
 
+  it("keeps the files of a volume that are not known, and makes none without files", async () => {
+    using folder = temporaryFolder();
+    const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);
+    const options = { directories, mounter: fakeDependencies().mounter };
+    const kept = desiredPod({ volumes: [{ name: "c", kind: "files", keepsFiles: true }] });
+    await assert.rejects(makeVolumes(kept, options), {
+      message: 'MountVolume.SetUp failed for volume "c" : what its files come from does not exist',
+    });
+    const volumes = [{ name: "c", kind: "files" as const, files: [fileOf("k", "text")] }];
+    const places = await makeVolumes(desiredPod({ volumes }), options);
+    refreshVolumes(kept, directories);
+    assert.deepEqual(await makeVolumes(kept, options), places);
+    assert.equal(fs.readFileSync(`${places.get("c")}/k`, "utf8"), "text");
+  });
+
   it("makes a file of the cell in a folder that a later volume makes, at the next try", async () => {
     using folder = temporaryFolder();
     const directories = agentDirectories(`${folder.path}/state`, `${folder.path}/run`);

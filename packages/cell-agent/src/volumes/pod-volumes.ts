@@ -151,11 +151,15 @@ async function makeVolume(
 }
 
 function makeFilesVolume(
-  { name, files = [] }: DesiredVolume,
+  { name, files = [], keepsFiles }: DesiredVolume,
   pod: DesiredPod,
   { secretVolumes }: AgentDirectories,
 ): string {
   const directory = path.join(secretVolumes, name);
+  if (keepsFiles === true) {
+    if (existsSync(directory)) return directory;
+    throw new Error("what its files come from does not exist");
+  }
   writeFilesVolume(directory, files, { group: pod.fsGroup, owner: ownUsersOf(pod)?.firstId });
   return directory;
 }

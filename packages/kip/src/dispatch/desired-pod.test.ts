@@ -111,6 +111,14 @@ describe("desiredPod()", () => {
     assert.deepEqual([taken.length, taken.at(-1)?.name], [1000, "debug-1000"]);
   });
 
+  it("has the cell keep the files of a volume that are not known", () => {
+    const pod = podWith({ spec: { containers: [], volumes: [{ name: "c", configMap: {} }] } });
+    const maps = { env: new Map(), lateEnv: new Map(), files: new Map(), pullSecrets: [] };
+    const missingFiles = new Set(["c"]);
+    const { volumes } = desiredPod({ pod, ...maps, missingFiles }, context);
+    assert.deepEqual(volumes, [{ name: "c", kind: "files", keepsFiles: true }]);
+  });
+
   it("turns volumes into files, empty directories and paths of the cell", () => {
     const { volumes } = desired({
       volumes: [

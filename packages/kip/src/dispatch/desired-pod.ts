@@ -192,6 +192,7 @@ function desiredVolume(resolved: ResolvedPod, volume: Volume): DesiredVolume {
     });
     return { name, kind: "files", files: encoded };
   }
+  if (resolved.missingFiles?.has(name) === true) return { name, kind: "files", keepsFiles: true };
   const { medium, sizeLimit } = emptyDir ?? {};
   const sizeLimitBytes = sizeLimit === undefined ? undefined : diskBytes(sizeLimit);
   return defined({ name, kind: "emptyDir" as const, medium, sizeLimitBytes, sizeLimit });

@@ -54,7 +54,18 @@ describe("checkPodSize()", () => {
     const message = /NONE has no value$/;
     assert.throws(() => checkPodSize(resolvedOf({ spec }), []), { code: "VK_UNRESOLVED", message });
     const missingEnv = new Map([["main", 'secret "s" not found']]);
-    checkPodSize(resolvedOf({ spec }, { missingEnv }), []);
+    const both = { ...spec, containers: [...containers, { name: "other", image: "x" }] };
+    checkPodSize(resolvedOf({ spec: both }, { missingEnv }), []);
+  });
+
+  it("takes no pod to a new machine that has run and lacks what it needs to start there", () => {
+    const spec = { containers: [{ name: "main", image: "x" }] };
+    const lacking = [
+      { missingEnv: new Map([["main", 'secret "s" not found']]) },
+      { missingFiles: new Set(["config"]) },
+    ];
+    for (const more of lacking)
+      assert.throws(() => checkPodSize(resolvedOf({ spec }, more), []), { code: "VK_UNRESOLVED" });
   });
 
   it("takes a pod that fits with the addresses of its cell, however often it names them", () => {

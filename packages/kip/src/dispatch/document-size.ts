@@ -31,7 +31,8 @@ interface SizeOptions {
  *
  * @param seccompProfiles the profiles that its containers name
  * @throws {ProviderError} code `POD_TOO_LARGE`
- * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a variable of a `subPathExpr` has no value
+ * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a variable of a `subPathExpr` has no value, or if the pod, which ran on
+ * another machine, lacks what it needs to start on a new one
  */
 export function checkPodSize(
   resolved: ResolvedPod,
@@ -39,15 +40,24 @@ export function checkPodSize(
 ): void {
   checkContentSize(resolved, { isOnCell: false });
   const document = desiredPod(resolved, { ...noContext, seccompProfiles });
-  checkPaths(document, resolved);
+  checkStart(document, resolved);
   checkDocumentSize(document, { isOnCell: false });
 }
 
-/** Checks that containers can be created, except for those that are held back until their variables are there. */
-function checkPaths(
+/** Checks that containers can be created, except for those that are held back until their variables are there, if others can. */
+function checkStart(
   { initContainers, containers, ephemeralContainers = [] }: DesiredPod,
-  { missingEnv }: ResolvedPod,
+  { missingEnv, missingFiles = new Set() }: ResolvedPod,
 ): void {
+  const begin = initContainers.length > 0 ? initContainers.slice(0, 1) : containers;
+  const [heldBack] = begin.every(({ configProblem }) => configProblem !== undefined) ? begin : [];
+  const [volume] = missingFiles;
+  const problem =
+    volume === undefined
+      ? heldBack?.configProblem
+      : `what the files of volume "${volume}" come from does not exist`;
+  if (problem !== undefined)
+    throw new VirtualKubeletError("VK_UNRESOLVED", problem, { retryable: true });
   for (const { name, configProblem } of [...initContainers, ...containers, ...ephemeralContainers])
     if (configProblem !== undefined && missingEnv?.has(name) !== true)
       throw new VirtualKubeletError("VK_UNRESOLVED", configProblem, { retryable: true });

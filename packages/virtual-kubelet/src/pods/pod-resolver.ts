@@ -102,7 +102,7 @@ export class PodResolver {
       notify: ({ fieldPath, ...event }) => this.#options.recordEvent(pod, event, fieldPath),
     });
     this.#references.release(uid, references.used);
-    if (!resolved.missingEnv) return resolved;
+    if (!resolved.missingEnv && !resolved.missingFiles) return resolved;
     // Without permission to watch the missing objects, only another attempt finds them.
     const lookAgainAt = this.#options.clock.now() + lookAgainMs;
     return { ...resolved, refreshAt: Math.min(resolved.refreshAt ?? lookAgainAt, lookAgainAt) };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { K8sError } from "@kip/k8s-client";
-import type { EnvVar, Pod, Service } from "@kip/k8s-types";
+import type { EnvVar, Pod, Service, Volume } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import { VirtualKubeletError } from "../errors.ts";
 import type { ResolvedPod } from "../pod-provider.ts";
@@ -160,9 +160,9 @@ describe("resolvePod()", () => {
       name: "token",
       projected: { sources: [{ serviceAccountToken: { path: "t" } }] },
     };
-    const look = (spec: NonNullable<Pod["spec"]>) =>
+    const look = (spec: NonNullable<Pod["spec"]>, others: readonly Volume[] = []) =>
       resolvePod(
-        { ...pod, spec: { ...spec, volumes: [token] }, status: { phase: "Running" } },
+        { ...pod, spec: { ...spec, volumes: [...others, token] }, status: { phase: "Running" } },
         {
           ...nothing,
           holdsBackContainers: true,
@@ -179,6 +179,9 @@ describe("resolvePod()", () => {
       assert.equal(String(files.get("token")?.[0]?.data), "token");
       assert.equal(missingEnv?.size, 1);
     }
+    const gone = { name: "config", configMap: { name: "c" } };
+    const { files, missingFiles } = await look({ containers: [{ name: "main" }] }, [gone]);
+    assert.deepEqual([[...files.keys()], [...(missingFiles ?? [])]], [["token"], ["config"]]);
   });
 
   it("refuses a small pod whose environment or files would hold tens of megabytes", async () => {

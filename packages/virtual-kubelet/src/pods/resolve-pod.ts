@@ -36,7 +36,7 @@ export interface ResolveSources
  *
  * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if something mandatory is missing that the pod did not have before (an
  * event was recorded), or if the content exceeds 64 MiB. Not for the environment of a container that can be held back while
- * another one starts, or in a pod that has started
+ * another one starts, and not for what a pod lacks that has started
  */
 export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<ResolvedPod> {
   const env = new Map<
@@ -71,11 +71,16 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   if (firstMissing && !(canHoldBack && (hasStarted(pod) || canBegin(pod, missing))))
     throw firstMissing;
   const files = new Map<string, readonly VolumeFile[]>();
+  const missingFiles = new Set<string>();
   let refreshAt = Number.POSITIVE_INFINITY;
   for (const volume of pod.spec.volumes ?? []) {
-    const content = await volumeContent(volume, { ...sources, pod, budget }).catch(
-      previousIfAbsent(previousContent(sources.previous, volume)),
-    );
+    const content = await volumeContent(volume, { ...sources, pod, budget })
+      .catch(previousIfAbsent(previousContent(sources.previous, volume)))
+      .catch((error: unknown) => {
+        if (!(canHoldBack && hasStarted(pod) && isAbsent(error))) throw error;
+        missingFiles.add(volume.name);
+        return undefined;
+      });
     if (!content) continue;
     files.set(volume.name, content.files);
     refreshAt = Math.min(refreshAt, content.refreshAt ?? refreshAt);
@@ -88,6 +93,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     fileEnv,
     missingEnv: firstMissing && new Map([...missing].map(([name, { message }]) => [name, message])),
     files,
+    missingFiles: missingFiles.size > 0 ? missingFiles : undefined,
     pullSecrets: await pullSecrets(pod, sources.references, sources.notify),
     refreshAt: Number.isFinite(refreshAt) ? refreshAt : undefined,
   };
