@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { EventEmitter } from "node:events";
+import { EventEmitter, once } from "node:events";
 import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
 import { describe, it } from "node:test";
 import { BulkWindows } from "./bulk-windows.ts";
@@ -9,7 +9,7 @@ const kibibyte = 1024;
 /** The calls of a session that {@link BulkWindows} uses. */
 class FakeSession extends EventEmitter {
   readonly closed = false;
-  readonly destroyed = false;
+  destroyed = false;
   /** Windows that were set, KiB. */
   readonly windows: number[] = [];
   confirms = true;
@@ -21,6 +21,11 @@ class FakeSession extends EventEmitter {
     this.windows.push(initialWindowSize / kibibyte);
     this.#unconfirmed.push(done);
     if (this.confirms) this.confirm();
+  }
+
+  destroy(error: Error): void {
+    this.destroyed = true;
+    this.emit("destroyed", error);
   }
 
   confirm(): void {
@@ -75,4 +80,24 @@ describe("BulkWindows", () => {
     one.confirm();
     assert.deepEqual(one.windows, [1024, 64]);
   });
+
+  it(
+    "ends a connection whose peer keeps a large window, and no other",
+    { timeout: 10_000 },
+    async () => {
+      const windows = new BulkWindows(20);
+      const [honest, hostile] = [new FakeSession(), new FakeSession()];
+      open(windows, honest, 1);
+      open(windows, hostile, 1);
+      hostile.confirms = false;
+      const destroyed = once(hostile, "destroyed");
+      open(windows, hostile, 250);
+      const [error] = (await destroyed) as [Error];
+      assert.equal(
+        error.message,
+        "Cannot read the answers of a cell: it does not confirm a setting within 20 ms",
+      );
+      assert.equal(honest.destroyed, false);
+    },
+  );
 });

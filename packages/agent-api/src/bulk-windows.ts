@@ -1,4 +1,5 @@
 import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
+import { AgentError } from "./errors.ts";
 
 /** Window of a stream, bytes: large, so that distant cells are not slow. */
 export const maxWindowBytes = 1024 * 1024;
@@ -6,6 +7,11 @@ export const maxWindowBytes = 1024 * 1024;
 const minWindowBytes = 64 * 1024;
 /** Windows of all streams together, bytes, while no stream has less than the minimum. */
 const allWindowsBytes = 64 * maxWindowBytes;
+/**
+ * How long a peer may take to confirm a window, milliseconds. A peer that confirmed a large one and no smaller one after it could
+ * fill the large one on each stream. Longer than a peer may leave pings unanswered, see `keepAlive`.
+ */
+const confirmMs = 30_000;
 /** Limit for all responses of one connection, bytes. Node grants it again when data arrives, read or not. */
 const sessionWindowBytes = 8 * maxWindowBytes;
 
@@ -23,8 +29,14 @@ interface Use {
  */
 export class BulkWindows {
   readonly #sessions = new Map<ClientHttp2Session, Use>();
+  readonly #confirmMs: number;
   #streams = 0;
   #windowBytes = maxWindowBytes;
+
+  /** @param confirmWithinMs how long a peer may take to confirm a window, milliseconds */
+  constructor(confirmWithinMs = confirmMs) {
+    this.#confirmMs = confirmWithinMs;
+  }
 
   /** Counts a new stream until it is closed, and sets the windows of its connection. */
   add(session: ClientHttp2Session, stream: ClientHttp2Stream): void {
@@ -67,9 +79,24 @@ export class BulkWindows {
     if (session.closed || session.destroyed) return;
     use.isPending = true;
     use.windowBytes = this.#windowBytes;
+    const timer = this.#endUnlessConfirmed(session, use);
     session.settings({ initialWindowSize: use.windowBytes }, () => {
+      clearTimeout(timer);
       use.isPending = false;
       this.#apply(session, use);
     });
+  }
+
+  /** Ends a connection whose peer does not confirm a window in time. */
+  #endUnlessConfirmed(session: ClientHttp2Session, use: Use): NodeJS.Timeout {
+    const judge = (): void => {
+      if (!use.isPending || session.destroyed) return;
+      const reason = `it does not confirm a setting within ${this.#confirmMs} ms`;
+      session.destroy(
+        new AgentError("AGENT_ANSWER_INVALID", `Cannot read the answers of a cell: ${reason}`),
+      );
+    };
+    // If this process was blocked, the confirmation may be waiting to be read. An immediate runs after that.
+    return setTimeout(() => setImmediate(judge), this.#confirmMs).unref();
   }
 }
