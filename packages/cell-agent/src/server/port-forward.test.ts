@@ -84,6 +84,34 @@ describe("servePortForward()", () => {
     server.close();
   });
 
+  it("leaves turns of the event loop to others while many connections begin", async (t) => {
+    if (process.getuid?.() !== 0) return t.skip("needs root");
+    const count = 20;
+    const server = net.createServer((socket) => void socket.end("bye"));
+    const port = await listen(server);
+    let turns = 0;
+    const countTurns = (): void => {
+      turns += 1;
+      if (turns < count && children() < count) setImmediate(countTurns);
+    };
+    const agent = http2.createServer().on("stream", (stream) => {
+      const networkNamespace = "/proc/self/ns/net";
+      void servePortForward(stream, { port, networkNamespace, logger: silentLogger });
+      if (turns === 0) countTurns();
+    });
+    const client = http2.connect(`http://127.0.0.1:${await listen(agent)}`);
+    const answers = Array.from({ length: count }, async () => {
+      const stream = client.request({ ":method": "POST" }, { endStream: false });
+      stream.end();
+      return await text(stream);
+    });
+    assert.deepEqual(await Promise.all(answers), Array<string>(count).fill("bye"));
+    assert.ok(turns > count / 2, `${turns} turns`);
+    client.close();
+    agent.close();
+    server.close();
+  });
+
   it("ends when its client leaves, though the server neither reads nor sends", async (t) => {
     if (process.getuid?.() !== 0) return t.skip("needs root");
     const server = net.createServer({ pauseOnConnect: true });
@@ -111,6 +139,11 @@ describe("servePortForward()", () => {
     server.close();
   });
 });
+
+/** Number of programs that this process has started and that still run. */
+function children(): number {
+  return process.getActiveResourcesInfo().filter((name) => name === "ProcessWrap").length;
+}
 
 async function listen(server: net.Server): Promise<number> {
   await once(server.listen(0, "127.0.0.1"), "listening");

@@ -4,12 +4,19 @@ import type { ServerHttp2Stream } from "node:http2";
 import net from "node:net";
 import { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { AgentError } from "@kip/agent-api";
-import { errorText, hasPipes, type Logger } from "@kip/base";
+import { errorText, hasPipes, SerialQueue, type Logger } from "@kip/base";
 import { mergedPieces } from "./small-pieces.ts";
 
 /** How long a server may take to read what it has not read when both directions have ended, milliseconds. */
 const lingerMs = 60_000;
+
+/**
+ * Lets one forwarding program start in each turn of the event loop. Node blocks until a program has started. If a hundred
+ * connections came at once, the agent would not answer, and kip would consider the cell lost.
+ */
+const starts = new SerialQueue();
 
 /**
  * Connects a stream with a port of the pod, from inside the pod's network. So programs that only listen on localhost can also
@@ -31,8 +38,12 @@ export async function servePortForward(
   const connection =
     networkNamespace === undefined
       ? await connectLocally(port)
-      : connectInNamespace(networkNamespace, port, logger);
-  if (stream.destroyed) return void connection.destroy();
+      : await starts.run(async () => {
+          if (stream.destroyed) return undefined; // the client left while it waited
+          await nextTurn();
+          return connectInNamespace(networkNamespace, port, logger);
+        });
+  if (!connection || stream.destroyed) return void connection?.destroy();
   stream.respond({ ":status": 200, "content-type": "application/octet-stream" });
   const gone = new AbortController();
   stream.once("close", () => {
