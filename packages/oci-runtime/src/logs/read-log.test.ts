@@ -113,6 +113,18 @@ describe("readLog()", () => {
     );
   });
 
+  it("with tailLines gives no more lines while the container writes, as a kubelet does", async () => {
+    const lines = entry("x".repeat(10_000)).repeat(40);
+    await begin(lines);
+    const stream = readLog(folder, { tailLines: 40 }, done, never);
+    const chunks: Buffer[] = [];
+    for await (const chunk of stream) {
+      if (chunks.length === 0) await appendFile(file, lines);
+      chunks.push(chunk as Buffer);
+    }
+    assert.equal(Buffer.concat(chunks).toString().split("\n").length, 41);
+  });
+
   it("follows until the container has ended, to its last line", async () => {
     await begin(entry("a"));
     const ended = Promise.withResolvers<void>();

@@ -12,7 +12,7 @@ export interface LogReadOptions {
   readonly follow?: boolean | undefined;
   /** Whether to write the time before each line. @default false */
   readonly timestamps?: boolean | undefined;
-  /** Only the last lines of the newest file, 0 or more. @default all lines */
+  /** Only the last lines of the newest file, 0 or more. With `follow`, also what is written later. @default all lines */
   readonly tailLines?: number | undefined;
   /** Only lines that start within the last bytes of all files. Not together with `tailLines`. */
   readonly tailBytes?: number | undefined;
@@ -82,15 +82,21 @@ async function* shownLog(
   ended: Promise<unknown>,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
-  let left = options.limitBytes ?? Number.POSITIVE_INFINITY;
+  const { follow, tailLines, limitBytes = Number.POSITIVE_INFINITY } = options;
+  let left = limitBytes;
+  // The container may write while the tail is read.
+  let linesLeft = follow || tailLines === undefined ? Number.POSITIVE_INFINITY : tailLines;
   // Each line has one time, even if it has several parts. Each stream has its own lines.
   const isMidLine = { stdout: false, stderr: false };
   const blocks = readLogEntries(directory, {
     from: startOf(options),
     signal,
-    ended: options.follow ? ended : undefined,
+    ended: follow ? ended : undefined,
   });
-  for await (const entries of blocks) {
+  for await (const block of blocks) {
+    if (linesLeft === 0) return;
+    const entries = firstLines(block, linesLeft);
+    linesLeft -= entries.filter(({ isPartial }) => !isPartial).length;
     const shown = Buffer.concat(entries.flatMap((entry) => shownParts(entry, options, isMidLine)));
     if (shown.length >= left) {
       yield shown.subarray(0, left);
@@ -99,6 +105,12 @@ async function* shownLog(
     left -= shown.length;
     if (shown.length > 0) yield shown;
   }
+}
+
+/** The entries until the given number of lines, 1 or more, is complete. */
+function firstLines(entries: readonly LogEntry[], lines: number): readonly LogEntry[] {
+  const ends = entries.flatMap(({ isPartial }, index) => (isPartial ? [] : [index + 1]));
+  return entries.slice(0, ends[lines - 1]);
 }
 
 const newline = Buffer.from("\n");
