@@ -5,6 +5,7 @@ import http2 from "node:http2";
 import net from "node:net";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
+import { AgentError } from "@kip/agent-api";
 import { portOf, runCommand, silentLogger } from "@kip/base";
 import { dialCommand, servePortForward } from "./port-forward.ts";
 
@@ -110,6 +111,26 @@ describe("servePortForward()", () => {
     client.close();
     agent.close();
     server.close();
+  });
+
+  it("says why nothing was reached, before it answers", async (t) => {
+    if (process.getuid?.() !== 0) return t.skip("needs root");
+    const ended = Promise.withResolvers<unknown>();
+    const agent = http2.createServer().on("stream", (stream) => {
+      const options = { port: 1, networkNamespace: "/proc/self/ns/net", logger: silentLogger };
+      servePortForward(stream, options).then(ended.resolve, (error: unknown) => {
+        ended.resolve({ error, hasAnswered: stream.headersSent });
+        stream.close();
+      });
+    });
+    const client = http2.connect(`http://127.0.0.1:${await listen(agent)}`);
+    const stream = client.request({ ":method": "POST" }, { endStream: false });
+    stream.on("error", () => {});
+    const message = "Cannot connect to port 1 of the pod: Connection refused";
+    const error = new AgentError("AGENT_PORT_REFUSED", message);
+    assert.deepEqual(await ended.promise, { error, hasAnswered: false });
+    client.close();
+    agent.close();
   });
 
   it("ends when its client leaves, though the server neither reads nor sends", async (t) => {

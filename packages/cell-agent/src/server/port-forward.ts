@@ -6,7 +6,7 @@ import { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AgentError } from "@kip/agent-api";
-import { errorText, hasPipes, SerialQueue, type Logger } from "@kip/base";
+import { errorText, hasPipes, SerialQueue, untilAborted, type Logger } from "@kip/base";
 import { mergedPieces } from "./small-pieces.ts";
 
 /** How long a server may take to read what it has not read when both directions have ended, milliseconds. */
@@ -35,19 +35,15 @@ export async function servePortForward(
   },
 ): Promise<void> {
   const { port, networkNamespace, logger } = options;
+  const gone = new AbortController();
+  stream.once("close", () => gone.abort());
   const connection =
     networkNamespace === undefined
       ? await connectLocally(port)
-      : await starts.run(async () => {
-          if (stream.destroyed) return undefined; // the client left while it waited
-          await nextTurn();
-          return connectInNamespace(networkNamespace, port, logger);
-        });
-  if (!connection || stream.destroyed) return void connection?.destroy();
+      : await connectInNamespace(networkNamespace, port, { logger, signal: gone.signal });
+  if (stream.destroyed) return void connection.destroy();
   stream.respond({ ":status": 200, "content-type": "application/octet-stream" });
-  const gone = new AbortController();
   stream.once("close", () => {
-    gone.abort();
     const isComplete = stream.readableEnded && stream.writableFinished;
     // The pipelines do not notice the end of the stream while they wait for a server that neither reads nor sends.
     const timer = setTimeout(() => connection.destroy(), isComplete ? lingerMs : 0);
@@ -81,29 +77,50 @@ async function connected(host: string, port: number): Promise<Duplex> {
   return socket;
 }
 
-function connectInNamespace(namespace: string, port: number, logger: Logger): Duplex {
+async function connectInNamespace(
+  namespace: string,
+  port: number,
+  { logger, signal }: { readonly logger: Logger; readonly signal: AbortSignal },
+): Promise<Duplex> {
   const [program = "", ...args] = dialCommand(namespace, port);
+  await starts.run(async () => await nextTurn());
+  signal.throwIfAborted();
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"] });
-  const failed = Promise.withResolvers<Error>();
-  child.on("error", failed.resolve);
+  const dialled = Promise.withResolvers<void>();
+  dialled.promise.catch(() => {}); // also without a reader below
+  child.on("error", (error) => dialled.reject(refused(port, error.message)));
   if (!hasPipes(child)) throw refused(port, "no descriptor is left on the cell");
   const connection = Duplex.from({ readable: child.stdout, writable: child.stdin });
-  void failed.promise.then((error) => connection.destroy(refused(port, error.message)));
-  child.stderr
-    .setEncoding("utf8")
-    .on("data", (text: string) =>
-      logger.debug("Received a message of the forwarding program", { output: text.trim() }),
-    );
-  child.on("exit", (code) => {
-    if (code !== 0) connection.destroy(refused(port, `the forwarding program ended with ${code}`));
-  });
+  connection.on("error", () => {}); // before there are readers, who get it too
   connection.once("close", () => {
     const isComplete = connection.readableEnded && connection.writableFinished;
     const timer = setTimeout(() => child.kill("SIGKILL"), isComplete ? lingerMs : 0);
     child.once("exit", () => clearTimeout(timer));
   });
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    said += text;
+    if (said.startsWith(dialledLine)) dialled.resolve();
+    logger.debug("Received a message of the forwarding program", { output: text.trim() });
+  });
+  const hasSaidAll = once(child.stderr, "close").catch(() => {});
+  child.on("exit", (code) => {
+    if (code === 0) return;
+    const problem = `the forwarding program ended with ${code}`;
+    void hasSaidAll.then(() => dialled.reject(refused(port, said.trim() || problem)));
+    connection.destroy(refused(port, problem));
+  });
+  try {
+    await untilAborted(dialled.promise, signal);
+  } catch (error) {
+    connection.destroy();
+    throw error;
+  }
   return connection;
 }
+
+/** What the script writes to its error stream when it has a connection. */
+const dialledLine = "connected\n";
 
 /**
  * A script for perl-base, because this `socat` does not try a second address. It connects by IPv4, and otherwise by IPv6, like
@@ -122,6 +139,7 @@ my $problem;
 for (@ways) {
   my ($family, $address) = @$_;
   if (socket(S, $family, SOCK_STREAM, 0) && connect(S, $address)) {
+    syswrite STDERR, "connected\\n";
     exec 'socat', '-t', '86400', 'STDIO,shut-close', 'FD:' . fileno(S) . ',shut-down';
   }
   $problem = $problem || "$!\\n";

@@ -36,8 +36,8 @@ export interface Mounter {
   share(): Promise<void>;
 }
 
-/** How many places one umount(8) gets. It reads all mounts of the machine, and a pod may have ten thousand. */
-const mostAtOnce = 200;
+/** Maximum number of places for one umount(8). It reads all mounts of the machine, and a pod may have ten thousand. */
+const maxAtOnce = 200;
 
 /** Uses mount(8) and umount(8), because Node has no function for them. Needs root. */
 export const kernelMounter: Mounter = {
@@ -64,8 +64,8 @@ export const kernelMounter: Mounter = {
   unmountDisk,
   unmount: async (...places) => {
     const mounted = await mountedOf(places);
-    for (let at = 0; at < mounted.length; at += mostAtOnce)
-      await unmount(["-l", ...mounted.slice(at, at + mostAtOnce)]);
+    for (let at = 0; at < mounted.length; at += maxAtOnce)
+      await unmount(["-l", ...mounted.slice(at, at + maxAtOnce)]);
   },
   unmountBelow: async (directory) => {
     for (const place of await mountsBelow(directory)) await unmount(["-l", place]);
