@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { ContainerStatus } from "@kip/k8s-types";
-import { storedEnd } from "./pod-end.ts";
+import type { ContainerReport, PodReport } from "@kip/agent-api";
+import type { ContainerStatus, Pod } from "@kip/k8s-types";
+import { cellStateWith } from "../testing/index.ts";
+import { reportedEnd, storedEnd } from "./pod-end.ts";
 
 function statuses(count: number, textLength: number): ContainerStatus[] {
   const text = "x".repeat(textLength);
@@ -15,6 +17,60 @@ function statuses(count: number, textLength: number): ContainerStatus[] {
     lastState: { terminated: { exitCode: 1, message: text } },
   }));
 }
+
+describe("reportedEnd()", () => {
+  const waiting = { waiting: { reason: "PodInitializing" } };
+  const exited = (exitCode: number) => ({
+    terminated: { exitCode, reason: "Completed", finishedAt: "2026-01-01T00:00:00Z" },
+  });
+
+  /** The states of a failed pod's containers in the API: why they wait, or how they ended. */
+  function shown(
+    init: readonly Partial<ContainerReport>[],
+    main: readonly Partial<ContainerReport>[],
+  ): (string | undefined)[] {
+    const reports = (prefix: string, list: readonly Partial<ContainerReport>[]) =>
+      list.map((state, index) => ({
+        name: `${prefix}${index}`,
+        ready: false,
+        started: false,
+        restartCount: 0,
+        image: "i",
+        ...state,
+      }));
+    const [initContainers, containers] = [reports("i", init), reports("m", main)];
+    const report: PodReport = {
+      podUid: "p",
+      generation: 1,
+      phase: "Failed",
+      reason: "DeadlineExceeded",
+      startTime: "2026-01-01T00:00:00Z",
+      initContainers,
+      containers,
+      ephemeralContainers: [],
+      events: [],
+      timingsMs: {},
+    };
+    const spec = { initContainers, containers, restartPolicy: "Never" };
+    const pod = { metadata: { name: "web", uid: "p" }, spec } as unknown as Pod; // what is read
+    const end = reportedEnd(report, cellStateWith({ agent: { report } }), pod);
+    const lists = [...(end?.initContainerStatuses ?? []), ...(end?.containerStatuses ?? [])];
+    return lists.map(({ state }) => state?.waiting?.reason ?? state?.terminated?.reason);
+  }
+
+  it("ends containers that never ran, as a kubelet does, so that the pod does not look like one that starts", () => {
+    const unknown = "ContainerStatusUnknown";
+    const initializing = "PodInitializing";
+    assert.deepEqual(shown([], [waiting, exited(0)]), [unknown, "Completed"]);
+    assert.deepEqual(shown([exited(0)], [waiting]), ["Completed", unknown]);
+    assert.deepEqual(shown([exited(1), waiting], [waiting]), [
+      "Completed",
+      initializing,
+      initializing,
+    ]);
+    assert.deepEqual(shown([waiting, waiting], [waiting]), [unknown, initializing, initializing]);
+  });
+});
 
 describe("storedEnd()", () => {
   it("keeps an ordinary end except the messages of earlier runs", () => {

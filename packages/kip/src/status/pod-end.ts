@@ -4,6 +4,7 @@ import { defined } from "@kip/base";
 import type { CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
 import { reportedLists } from "./container-lists.ts";
+import { afterEnd } from "./lost-containers.ts";
 import { withShortMessage } from "./short-message.ts";
 
 /**
@@ -16,7 +17,7 @@ const maxEnd = 200 * 1024;
 export function reportedEnd(report: ReportedPod, state: CellState, pod: Pod): PodEnd | undefined {
   const { phase, reason, message } = report;
   if (phase !== "Succeeded" && phase !== "Failed") return undefined;
-  return defined({ phase, reason, message, ...reportedLists(report, state, pod) });
+  return defined({ phase, reason, message, ...afterEnd(reportedLists(report, state, pod)) });
 }
 
 /**
