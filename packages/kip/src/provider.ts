@@ -46,8 +46,8 @@ export interface KipProviderOptions {
     /** The Cells of one pod, in the order of `cellsOfPod`. */
     ofPod(podUid: string): readonly Cell[];
   };
-  /** Ends a Cell whose pod has another one. @default there are no standby cells */
-  readonly standby?: Pick<StandbyCells, "endStray"> | undefined;
+  /** The cells without pods, among them a Cell whose pod has another one. @default there are no standby cells */
+  readonly standby?: Pick<StandbyCells, "endStray" | "workers"> | undefined;
   /** Metrics of all cells. */
   readonly metricFamilies: () => readonly MetricFamily[];
   /** Logs of the node itself. @default none */
@@ -150,12 +150,13 @@ export class KipProvider implements PodProvider {
   }
 
   /**
-   * Asks the cloud which cells are running, for those whose agents are unreachable. Makes no call if there are none.
+   * Asks the cloud which cells are running, for those whose agents have not answered for long. Makes no call if there are none.
    *
    * @throws {CloudError} and then reports nothing to the workers
    */
   async askCloud(): Promise<void> {
-    const workers = [...this.#workers.values()].filter(({ unreachable }) => unreachable);
+    const all = [...this.#workers.values(), ...(this.#options.standby?.workers ?? [])];
+    const workers = all.filter(({ doubtful }) => doubtful !== undefined);
     if (workers.length === 0) return;
     const instances = await this.#options.driver.list();
     const running = instances.filter(({ state }) => state === "running");

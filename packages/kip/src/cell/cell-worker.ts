@@ -7,13 +7,13 @@ import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { problemOf } from "../errors.ts";
 import { dumpWorker, type DumpedWorker } from "../inspect/node-dump.ts";
 import type { CellChange } from "../state/cell-change.ts";
-import { isInUse, newCellState, type CellState, type PodRef } from "../state/cell-state.ts";
+import { newCellState, type CellState, type PodRef } from "../state/cell-state.ts";
 import type { Cell, CellStatus } from "../state/cell.ts";
 import { interruptionMessage } from "../status/disruption.ts";
 import { hasNewConditions } from "./cell-conditions.ts";
 import { cellPlan } from "./cell-plan.ts";
 import type { CellStep, CellStepArgs, CellSteps } from "./cell-step.ts";
-import type { CellLimits } from "./observe-cell.ts";
+import { doubtfulInstance, isHealthAsked, type CellLimits } from "./observe-cell.ts";
 import { reduceCell } from "./reduce-cell.ts";
 import { isCostly } from "./outages.ts";
 import { stepBackoff } from "./step-backoff.ts";
@@ -161,20 +161,21 @@ export class CellWorker {
     this.#reconciler.apply({ kind: "interrupted", notice, leftMs: Math.max(0, leftMs || 0) });
   }
 
-  /** Token of the instance whose agent is out of reach, of a cell that has the pod. */
-  get unreachable(): string | undefined {
-    const { agent, cell, machine } = this.state;
-    const isOut = agent.client === undefined && agent.unreachableSince !== undefined;
-    return isOut && machine.state === "running" && isInUse(cell.status.phase)
-      ? cell.object?.metadata.uid
-      : undefined;
+  /** See {@link doubtfulInstance}. */
+  get doubtful(): string | undefined {
+    const { limits, clock } = this.#options;
+    return doubtfulInstance(this.state, limits, clock.monotonic());
   }
 
   /** The cloud has reported which instances run. */
   cloudAsked(running: ReadonlySet<string>): void {
-    const token = this.unreachable;
-    if (token !== undefined)
-      this.#reconciler.apply({ kind: "cloudAsked", isRunning: running.has(token) });
+    const token = this.doubtful;
+    if (token === undefined) return;
+    const isRunning = running.has(token);
+    if (isHealthAsked(this.state, this.#options.limits))
+      this.#reconciler.apply({ kind: "cloudAsked", isRunning });
+    // A list may lag behind, so the instance itself is looked up.
+    if (!isRunning) this.#reconciler.apply({ kind: "machine", state: "unknown" });
   }
 
   /** The agent sent a report. */

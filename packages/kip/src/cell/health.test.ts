@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { CloudError, type Instance } from "@kip/cloud";
 import { paths } from "@kip/k8s-client";
 import { ManualClock } from "@kip/testing";
-import { KipLife, KipWorld, pass } from "../testing/kip-life.ts";
+import { KipLife, KipWorld, pass, poolOf } from "../testing/kip-life.ts";
 import type { CellStatus } from "../state/cell.ts";
 import { lastLines } from "./steps/boot-failure.ts";
 
@@ -259,6 +259,71 @@ describe("a machine that does not come up", () => {
     await world.cloud.faults.kill(first?.id ?? "");
     await pass(world, 5000);
     assert.match(life.events.join("\n"), /CellBootFailed: Instance/);
+    await life.kill();
+  });
+});
+
+describe("an instance whose end was not reported while its agent does not answer", () => {
+  async function endAll({ driver, ended }: KipWorld): Promise<void> {
+    for (const { id } of await driver.list()) ended.add(id);
+  }
+
+  it("counts as gone when the cloud has it no longer, after the usual time to boot", async () => {
+    const world = new KipWorld(new ManualClock());
+    world.agents.isAnswering = false;
+    const life = new KipLife(world, { bootMs: 1_200_000 });
+    await life.start();
+    world.addPod("p", "100m");
+    life.apply("p");
+    await pass(world, 5000);
+    await endAll(world);
+    world.agents.isAnswering = true;
+    await passAsking(world, life, 5 / 6);
+    assert.doesNotMatch(life.events.join("\n"), /CellLost/);
+    await passAsking(world, life, 1 / 2);
+    assert.match(life.events.join("\n"), /CellLost/);
+    assert.deepEqual(world.agents.pods(), ["p"]);
+    await life.kill();
+  });
+
+  it("counts as gone although the pod's annotation sets no time limit", async () => {
+    const never = { "pod.elotl.co/healthcheck-healthy-timeout": "0" };
+    const { world, life } = await cut(false, never);
+    await endAll(world);
+    await passAsking(world, life, 3 / 2);
+    assert.match(life.events.join("\n"), /CellLost/);
+    await life.kill();
+  });
+
+  it("counts as gone for a standby cell, too", async () => {
+    const world = new KipWorld(new ManualClock());
+    world.agents.isAnswering = false;
+    world.pools = [poolOf("sim.1", 1)];
+    const life = new KipLife(world, { bootMs: 1_200_000 });
+    await life.start();
+    await pass(world, 5000);
+    const [before] = world.api.cells.keys();
+    await endAll(world);
+    world.agents.isAnswering = true;
+    await passAsking(world, life, 3 / 2);
+    assert.ok(before !== undefined && !world.api.cells.has(before));
+    await life.kill();
+  });
+
+  it("is not asked for while the agents answer within the usual time", async () => {
+    const world = new KipWorld(new ManualClock());
+    const life = new KipLife(world);
+    await life.start();
+    world.addPod("p", "100m");
+    life.apply("p");
+    await pass(world, 3000);
+    let lists = 0;
+    world.listed = (instances) => {
+      lists++;
+      return instances;
+    };
+    await passAsking(world, life, 3);
+    assert.equal(lists, 0);
     await life.kill();
   });
 });

@@ -87,6 +87,12 @@ const firstContactMs = 60_000;
  */
 const lastContactMs = 45_000;
 
+/**
+ * A machine whose agent has not answered for this long, milliseconds, may have ended without a report of that. Most machines
+ * boot sooner.
+ */
+const doubtfulMs = 60_000;
+
 /** Makes the observation that the plan for a cell follows from. */
 export function observeCell(state: CellState, limits: CellLimits, nowMs: number): CellObservation {
   const { pod, cell, machine, agent, end } = state;
@@ -173,17 +179,15 @@ function unreachableEndSince({ agent, cell }: CellState): number | undefined {
 }
 
 /** Until the cell counts as lost, because its agent is out of reach. */
-function unhealthyIn(
-  { agent, machine, cell, pod }: CellState,
-  { bootMs, unreachableLimitMs, isCloudAsked = false }: CellLimits,
-  now: number,
-): number {
+function unhealthyIn(state: CellState, limits: CellLimits, now: number): number {
+  const { agent, machine, cell, pod } = state;
+  const { bootMs, unreachableLimitMs } = limits;
   const { unreachableSince, client, connectedAt = now } = agent;
   if (unreachableSince === undefined) return Infinity;
   if (client && now - connectedAt >= shortestUsefulConnectionMs) return Infinity;
   const own = pod.object && unreachableLimitOf(pod.object);
   const limit = isInUse(cell.status.phase) ? (own ?? unreachableLimitMs) : bootMs;
-  if (isCloudAsked && isInUse(cell.status.phase)) {
+  if (isHealthAsked(state, limits)) {
     // Measured until the cloud's last answer, not until now: while the cloud does not answer, the state of the
     // instance is unknown.
     const { cloudAskedAt = -Infinity, cloudSeenAt = -Infinity } = machine;
@@ -192,6 +196,24 @@ function unhealthyIn(
   // A new connection gets time to prove stable.
   const provenAt = client ? connectedAt + shortestUsefulConnectionMs : 0;
   return Math.max(unreachableSince + limit, provenAt) - now;
+}
+
+/** Whether a cell runs as long as the cloud says so, although its agent does not answer. */
+export function isHealthAsked({ cell }: CellState, { isCloudAsked }: CellLimits): boolean {
+  return isCloudAsked === true && isInUse(cell.status.phase);
+}
+
+/** Token of the instance that the cloud has to be asked about, because its agent does not answer. */
+export function doubtfulInstance(
+  state: CellState,
+  limits: CellLimits,
+  now: number,
+): string | undefined {
+  const { agent, cell, machine } = state;
+  const { client, unreachableSince = Infinity } = agent;
+  if (client || machine.state !== "running") return undefined;
+  const isDue = now - unreachableSince >= (isHealthAsked(state, limits) ? 0 : doubtfulMs);
+  return isDue ? cell.object?.metadata.uid : undefined;
 }
 
 /** Until the pod counts as not ready because its agent does not answer, or no longer does. */

@@ -16,12 +16,12 @@ export interface CollectOptions extends Omit<GoneNodesOptions, "clusterID"> {
   readonly clusterID?: string | undefined;
   readonly orphans: OrphanInstances;
   readonly provider: FinishedPodsOptions["provider"] & {
-    /** Asks the cloud which cells are running, for those whose agents are unreachable. @throws {CloudError} */
+    /** Asks the cloud which cells are running, for those whose agents have not answered for long. @throws {CloudError} */
     askCloud(): Promise<void>;
   };
   /** The cells of this node that have a pod. */
   readonly cells: () => readonly Cell[];
-  /** How often to ask the cloud about unreachable cells, milliseconds. Undefined: never. */
+  /** How often to ask the cloud about unreachable cells, milliseconds. Undefined: as often as for the rest. */
   readonly healthMs: () => number | undefined;
   readonly signal: AbortSignal;
 }
@@ -42,9 +42,7 @@ export async function collect(options: CollectOptions): Promise<void> {
         intervalMs: () => healthMs() ?? intervalMs,
         what: "ask for cells out of reach",
       },
-      async () => {
-        if (healthMs() !== undefined) await provider.askCloud();
-      },
+      async () => await provider.askCloud(),
     ),
     collectOrphans(orphans, common),
     releaseHosts(options, common),

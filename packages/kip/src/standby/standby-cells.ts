@@ -222,9 +222,14 @@ export class StandbyCells implements StandbyClaims {
     return client;
   }
 
+  /** The workers of all cells without pods. */
+  get workers(): readonly Pick<StandbyWorker, "doubtful" | "cloudAsked" | "dump" | "stop">[] {
+    return [...this.#workers.values(), ...this.#strays.values()];
+  }
+
   /** What kip is doing for each standby cell, for people. */
   dump(): readonly DumpedWorker[] {
-    return [...this.#workers.values(), ...this.#strays.values()].map((worker) => worker.dump());
+    return this.workers.map((worker) => worker.dump());
   }
 
   /** Metrics of the standby cells. */
@@ -237,8 +242,7 @@ export class StandbyCells implements StandbyClaims {
     this.#subscriptions.dispose();
     this.#stopped.abort();
     await this.#looking;
-    const workers = [...this.#workers.values(), ...this.#strays.values()];
-    await Promise.all(workers.map((worker) => worker.stop()));
+    await Promise.all(this.workers.map((worker) => worker.stop()));
     await Promise.all([...this.#handed.values()].map((client) => client[Symbol.asyncDispose]()));
   }
 

@@ -4,7 +4,7 @@ import { NoEffectError, Reconciler, type StepFailure } from "@kip/reconcile";
 import { hasNewConditions } from "../cell/cell-conditions.ts";
 import { standbyPlan } from "../cell/cell-plan.ts";
 import type { CellStep, CellStepArgs, StandbySteps } from "../cell/cell-step.ts";
-import type { CellLimits } from "../cell/observe-cell.ts";
+import { doubtfulInstance, type CellLimits } from "../cell/observe-cell.ts";
 import { reduceCell } from "../cell/reduce-cell.ts";
 import { isCostly } from "../cell/outages.ts";
 import { stepBackoff } from "../cell/step-backoff.ts";
@@ -120,6 +120,19 @@ export class StandbyWorker<C extends Cell | StandbyCell = StandbyCell> {
   /** Call this when the cloud reported that the instance ended. */
   instanceEnded(): void {
     this.#reconciler.apply({ kind: "instanceEnded", token: this.#cell.metadata.uid });
+  }
+
+  /** See {@link doubtfulInstance}. */
+  get doubtful(): string | undefined {
+    const { limits, clock } = this.#options;
+    return doubtfulInstance(this.#reconciler.state, limits, clock.monotonic());
+  }
+
+  /** Call this when the cloud has reported which instances run. */
+  cloudAsked(running: ReadonlySet<string>): void {
+    const token = this.doubtful;
+    if (token !== undefined && !running.has(token))
+      this.#reconciler.apply({ kind: "machine", state: "unknown" });
   }
 
   /** Releases the cell to the pod that has claimed it. Returns the connection to its agent if there is one. */

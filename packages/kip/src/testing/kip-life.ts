@@ -45,6 +45,8 @@ export class KipWorld {
   pools: readonly StandbyPool[] = [];
   /** Filters the instances that processes of kip get when they list them. */
   listed = (instances: readonly Instance[]): readonly Instance[] => instances;
+  /** IDs of instances that have ended without a report: the cloud does not have them any more. */
+  readonly ended = new Set<string>();
   /** Whether cells count as running if the cloud says so. */
   isCloudAsked = false;
   /** Image of all cells, from now on. */
@@ -98,12 +100,14 @@ export interface Mishap {
   readonly isDeath: boolean;
 }
 
-/** What happens to a process of kip. */
+/** What happens to a process of kip, and its limits. */
 export interface Fate {
   /** @default none */
   readonly mishap?: Mishap | undefined;
   /** How many turns of the event loop its watch lags behind. @default 1 */
   readonly watchLag?: number | undefined;
+  /** How long an agent may take to answer for the first time, milliseconds. @default 60,000 */
+  readonly bootMs?: number | undefined;
 }
 
 /** One process of kip, with its real provider, standby cells, steps and store. */
@@ -129,7 +133,7 @@ export class KipLife {
     const { clock, agents, api } = world;
     const driver = this.#mortal(world.driver);
     const limits = {
-      bootMs: 60_000,
+      bootMs: fate.bootMs ?? 60_000,
       unreachableLimitMs: 30_000,
       isCloudAsked: world.isCloudAsked,
       drainLeewayMs: 1000,
@@ -265,8 +269,12 @@ export class KipLife {
         const isEvent = String(name).startsWith("on");
         return (...args: readonly unknown[]): unknown => {
           if (isEvent) return this.#subscribe(target, value, args);
+          const { listed, ended } = this.#world;
           if (name === "list")
-            return this.#call(async () => this.#world.listed(await target.list()));
+            return this.#call(async () =>
+              listed(await target.list()).filter(({ id }) => !ended.has(id)),
+            );
+          if (name === "describe" && ended.has(String(args[0]))) return this.#call(() => undefined);
           return this.#call<unknown>(() => Reflect.apply(value, target, args));
         };
       },
