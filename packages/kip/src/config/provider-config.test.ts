@@ -341,6 +341,12 @@ describe("decodeProviderConfig()", () => {
       assert.equal(problemsOf(local(settings)).length, 1, JSON.stringify(settings));
   });
 
+  it("takes up to 5000 standby cells of a kind", () => {
+    const of = (count: number) => problemsOf({ ...base, ...standby({ count }) });
+    assert.deepEqual(of(5000), []);
+    assert.equal(of(5001).length, 1);
+  });
+
   it("takes regions that the original refused", () => {
     for (const region of ["us-gov-west-1", "cn-north-1", "us-isob-east-1", "eusc-de-east-1"])
       assert.deepEqual(problemsOf({ cloud: { aws: { region } } }), []);

@@ -17,12 +17,17 @@ import {
   text,
 } from "./kinds.ts";
 
+/** A mistyped number must not buy machines without end. As many as the pods that one kip is measured with. */
+const maxStandbyCells = 5000;
+
 const standbyCell = section(
   {
     instanceType: value(instanceType, {
       meaning: "full name of the instance type of these [standby cells](standby.md)",
     }),
-    count: value(integer(0), { meaning: "number of standby cells" }),
+    count: value(integer(0, maxStandbyCells), {
+      meaning: `number of standby cells, at most ${maxStandbyCells}`,
+    }),
     spot: value(flag, { meaning: "whether they are spot instances", fallback: "`false`" }),
     dedicated: value(flag, {
       meaning: "whether they run on dedicated hardware",
