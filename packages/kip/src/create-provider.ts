@@ -167,13 +167,14 @@ function followCells(
     path: paths.cells(),
     query: { labelSelector: `${nodeLabel}=${nodeName}` },
     onEvent: ({ type, object }) => {
-      if (type === "deleted") standby.cellGone(object);
-      else standby.cellSeen(object);
-      if (isStandby(object)) return;
       if (type === "deleted") {
-        byPod.gone(object);
+        standby.cellGone(object);
+        if (!isStandby(object)) byPod.gone(object);
         provider().cellGone(object);
-      } else {
+        return;
+      }
+      standby.cellSeen(object);
+      if (!isStandby(object)) {
         byPod.seen(object);
         provider().cellChanged(object);
       }

@@ -301,6 +301,21 @@ describe("KipProvider", () => {
     await provider.stop();
   });
 
+  it("forgets the notice of a Cell that was deleted", async () => {
+    const cell = {
+      metadata: { uid: "cell-of-q" },
+      spec: { podRef: { namespace: "default", name: "q", uid: "q" }, attempt: 0 },
+      status: { phase: "Claimed" },
+    } as unknown as Cell; // the fields that are read
+    const { provider, events, interrupt } = await start(undefined, [cell]);
+    const instance = { id: "i-1", token: "cell-of-q", tags: {} };
+    interrupt({ instance, endsAt: "2026-01-01T00:00:00Z" } as unknown as InterruptionNotice);
+    provider.cellGone(cell);
+    await provider.apply({ pod: podWith({ metadata: { uid: "q" } }) } as unknown as ResolvedPod);
+    assert.deepEqual(events, []);
+    await provider.stop();
+  });
+
   it("tells the end of an instance to the worker of its pod alone, and one that stood by to all", async () => {
     const { provider, end } = await start();
     for (const uid of ["q", "r"])

@@ -26,7 +26,7 @@ import type { NodeDump } from "./inspect/node-dump.ts";
 import { wasClaimed, type PodRef } from "./state/cell-state.ts";
 import type { StandbyCells } from "./standby/standby-cells.ts";
 import type { CellChooser } from "./selection/cell-chooser.ts";
-import { podUidTag, type Cell } from "./state/cell.ts";
+import { isStandby, podUidTag, type Cell, type StandbyCell } from "./state/cell.ts";
 import type { LogArchive } from "./logs/log-archive.ts";
 import { PodLogs } from "./logs/pod-logs.ts";
 import type { KipMetrics } from "./metrics/kip-metrics.ts";
@@ -144,9 +144,10 @@ export class KipProvider implements PodProvider {
     this.#options.standby?.endStray(cell);
   }
 
-  /** Call this when a Cell was deleted from the API. */
-  cellGone(cell: Cell): void {
-    this.#workers.get(cell.spec.podRef.uid)?.cellGone(cell);
+  /** Call this when a Cell or a standby cell was deleted from the API. */
+  cellGone(cell: Cell | StandbyCell): void {
+    this.#notices.delete(cell.metadata.uid);
+    if (!isStandby(cell)) this.#workers.get(cell.spec.podRef.uid)?.cellGone(cell);
   }
 
   /**
@@ -223,9 +224,7 @@ export class KipProvider implements PodProvider {
   ): Promise<void> {
     const worker = this.#worker(podRef);
     worker.remove(graceSeconds, pod);
-    const token = worker.state.cell.object?.metadata.uid;
     await this.#untilSettled(worker, signal);
-    if (token !== undefined) this.#notices.delete(token);
     this.#workers.delete(podRef.uid);
     await this.#forgetLogs(podRef.uid);
   }

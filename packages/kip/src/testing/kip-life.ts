@@ -253,7 +253,7 @@ export class KipLife {
     if (type === "deleted") {
       this.#seen.delete(uid);
       this.standby.cellGone(cell);
-      if (!isStandby(cell)) this.provider.cellGone(cell);
+      this.provider.cellGone(cell);
     } else {
       this.#seen.set(uid, cell);
       this.standby.cellSeen(cell);
