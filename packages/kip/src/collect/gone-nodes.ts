@@ -73,8 +73,8 @@ export class GoneNodes {
    */
   async look(signal: AbortSignal): Promise<void> {
     const { client, nodeName } = this.#options;
-    await new CellStore(client).restoreLabels(nodeName);
-    const nodes = new Set((await this.#foreignCells()).map(({ spec }) => spec.nodeName));
+    const others = await new CellStore(client).restoreLabels(nodeName);
+    const nodes = new Set(this.#foreign(others).map(({ spec }) => spec.nodeName));
     for (const known of this.#silences.keys()) if (!nodes.has(known)) this.#silences.delete(known);
     for (const node of nodes) {
       signal.throwIfAborted();
@@ -82,9 +82,9 @@ export class GoneNodes {
     }
   }
 
-  async #foreignCells(): Promise<readonly AnyCell[]> {
-    const { client, nodeName, controllerID } = this.#options;
-    const cells = await new CellStore(client).list(`${nodeLabel}!=${nodeName}`);
+  /** The Cells of other nodes of this installation. */
+  #foreign(cells: readonly AnyCell[]): readonly AnyCell[] {
+    const { nodeName, controllerID } = this.#options;
     return cells.filter(
       ({ spec }) => spec.nodeName !== nodeName && spec.controllerID === controllerID,
     );
@@ -123,14 +123,15 @@ export class GoneNodes {
   }
 
   async #endCellsOf(node: string, signal: AbortSignal): Promise<void> {
-    const { logger, clock, client, driver, clusterID } = this.#options;
+    const { logger, clock, client, driver, nodeName, clusterID } = this.#options;
     const turn = { client, driver, nodeName: node, clock, logger, signal, limitMs: turnLimitMs };
     const isDone = await runOneTurn(turn, async (parts) => {
       // A kip without turns may have started.
       if (await this.#isInUse(node)) return true;
       const own = (await parts.driver.list()).filter((each) => isOfCluster(each, clusterID));
       const instances = new Map(own.map((each) => [each.token, each]));
-      const cells = (await this.#foreignCells()).filter(({ spec }) => spec.nodeName === node);
+      const others = await new CellStore(client).list(`${nodeLabel}!=${nodeName}`);
+      const cells = this.#foreign(others).filter(({ spec }) => spec.nodeName === node);
       await Promise.all(
         cells.map(async (cell) => {
           const instance = instances.get(cell.metadata.uid);

@@ -384,6 +384,24 @@ describe("CellStore.list()", () => {
       queries.map(() => ["a=b", 500]),
     );
   });
+
+  it("reads all of them at once when the API server has forgotten the moment of the first part", async () => {
+    const all = ["a", "b", "c"].map((uid) => ({ metadata: { uid } }));
+    const queries: Query[] = [];
+    const client = {
+      list: async (_path: string, { query = {} }: { readonly query?: Query } = {}) => {
+        queries.push(query);
+        if (query["continue"] !== undefined)
+          throw new K8sError("K8S_GONE", "The token has expired");
+        return query["limit"] === undefined
+          ? { metadata: {}, items: all }
+          : { metadata: { continue: "a" }, items: all.slice(0, 1) };
+      },
+    };
+    const store = new CellStore(client as unknown as ApiClient); // the part that is used
+    assert.deepEqual(await store.list("a=b"), all);
+    assert.deepEqual(queries.at(-1), { labelSelector: "a=b" });
+  });
 });
 
 describe("CellStore.ensureCrd()", () => {

@@ -8,6 +8,8 @@ import {
   paths,
   type ApiClient,
   type KubeObject,
+  type ObjectList,
+  type Query,
 } from "@kip/k8s-client";
 import {
   cellFinalizer,
@@ -264,8 +266,10 @@ export class CellStore {
   /**
    * Labels the node's Cells again that another client has taken the label from. Without it, kip does not see them, and their
    * machines would never be ended.
+   *
+   * @returns the Cells that did not have the node's label, among them those of all other nodes
    */
-  async restoreLabels(nodeName: string): Promise<void> {
+  async restoreLabels(nodeName: string): Promise<readonly (Cell | StandbyCell)[]> {
     const others = await this.list(`${nodeLabel}!=${nodeName}`);
     const labels = { [nodeLabel]: nodeName };
     for (const { metadata, spec } of others) {
@@ -273,6 +277,7 @@ export class CellStore {
       const change = { metadata: { uid: metadata.uid, labels } };
       await ignoreNotFound(this.#client.patch(paths.cells(metadata.name), change, "merge"));
     }
+    return others;
   }
 
   /** The state of a Cell's pod in the API. */
@@ -291,11 +296,20 @@ export class CellStore {
     let next: string | undefined;
     do {
       const query = defined({ labelSelector, limit: pageSize, continue: next });
-      const page = await this.#client.list<Cell | StandbyCell>(paths.cells(), { query });
+      const page = await this.#listPart(query).catch((error: unknown) => {
+        // The API server has forgotten the moment of the first part, so all Cells are read at once.
+        if (next === undefined || !K8sError.is(error, "K8S_GONE")) throw error;
+        cells.length = 0;
+        return this.#listPart(defined({ labelSelector }));
+      });
       cells.push(...page.items);
       next = page.metadata.continue === "" ? undefined : page.metadata.continue;
     } while (next !== undefined);
     return cells;
+  }
+
+  async #listPart(query: Query): Promise<ObjectList<Cell | StandbyCell>> {
+    return await this.#client.list<Cell | StandbyCell>(paths.cells(), { query });
   }
 }
 
