@@ -40,6 +40,26 @@ describe("a launch that can never succeed", () => {
     await life.kill();
   });
 
+  it("does not count as the end of an outage when it is given up for another machine", async () => {
+    const images = { cell: 2 ** 20, newer: 2 ** 20 };
+    const world = new LaunchWorld(new ManualClock(), { images });
+    await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_AUTH", calls: 10_000 });
+    const life = new LaunchLife(world);
+    for (let n = 0; n < 20; n++) life.run(`p${n}`);
+    const pass = async (seconds: number): Promise<void> => {
+      for (let tens = 0; tens < seconds / 10; tens++) {
+        await world.clock.advance(10_000);
+        await settle();
+      }
+    };
+    await pass(600); // the pauses have grown to minutes
+    assert.equal(world.created, 20);
+    world.image = "newer";
+    await pass(30);
+    assert.ok(world.created <= 30, `${world.created} Cells`);
+    await life.kill();
+  });
+
   it("is made again at once when the configuration has been corrected", async () => {
     const world = new LaunchWorld(new ManualClock());
     world.image = "none";

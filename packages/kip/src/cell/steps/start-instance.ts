@@ -76,9 +76,9 @@ export async function launch(
     if (CloudError.is(error, "CLOUD_NO_CAPACITY", "CLOUD_QUOTA"))
       return refused(tools, context, error);
     passTurn(tools, context, error);
-    if (CloudError.is(error, ...mistakes) && (await isOutdated(tools, context)))
-      return { kind: "refused" };
-    change({ kind: "machine", state: "unknown" });
+    const isGivenUp = CloudError.is(error, ...mistakes) && (await isOutdated(tools, context));
+    change(isGivenUp ? { kind: "refused" } : { kind: "machine", state: "unknown" });
+    // Also if it is given up: a success would have the launches of other pods repeated.
     throw error;
   }
   const { instance, expires } = launched;
