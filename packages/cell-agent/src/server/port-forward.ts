@@ -83,7 +83,7 @@ async function connectInNamespace(
   { logger, signal }: { readonly logger: Logger; readonly signal: AbortSignal },
 ): Promise<Duplex> {
   const [program = "", ...args] = dialCommand(namespace, port);
-  await starts.run(async () => await nextTurn());
+  await starts.run(async () => await nextTurn()); // see `starts`
   signal.throwIfAborted();
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"] });
   const dialled = Promise.withResolvers<void>();
@@ -97,17 +97,17 @@ async function connectInNamespace(
     const timer = setTimeout(() => child.kill("SIGKILL"), isComplete ? lingerMs : 0);
     child.once("exit", () => clearTimeout(timer));
   });
-  let said = "";
+  let output = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    said += text;
-    if (said.startsWith(dialledLine)) dialled.resolve();
+    output += text;
+    if (output.startsWith(dialledLine)) dialled.resolve();
     logger.debug("Received a message of the forwarding program", { output: text.trim() });
   });
-  const hasSaidAll = once(child.stderr, "close").catch(() => {});
+  const hasReadOutput = once(child.stderr, "close").catch(() => {});
   child.on("exit", (code) => {
     if (code === 0) return;
     const problem = `the forwarding program ended with ${code}`;
-    void hasSaidAll.then(() => dialled.reject(refused(port, said.trim() || problem)));
+    void hasReadOutput.then(() => dialled.reject(refused(port, output.trim() || problem)));
     connection.destroy(refused(port, problem));
   });
   try {
