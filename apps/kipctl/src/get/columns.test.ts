@@ -66,6 +66,9 @@ describe("podColumns()", () => {
   it("say that a pod is deleted, and why it ended", () => {
     const status = { phase: "Failed", reason: "Evicted" };
     assert.equal(podStatusText(podWith({ status })), "Evicted");
+    const state = { waiting: { reason: "PodInitializing" } };
+    const failed = { phase: "Failed", containerStatuses: [{ name: "main", state }] };
+    assert.equal(podStatusText(podWith({ status: failed })), "Failed");
     const metadata = { deletionTimestamp: since };
     assert.equal(podStatusText(podWith({ metadata, status })), "Terminating");
     assert.equal(podStatusText(podWith()), "Unknown");

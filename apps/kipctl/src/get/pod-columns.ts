@@ -45,6 +45,8 @@ export function podStatusText(pod: Pod): string {
   if (pod.metadata.deletionTimestamp !== undefined) return "Terminating";
   const { phase = "Unknown", reason } = pod.status ?? {};
   if (reason !== undefined) return reason;
+  // What a failed init container has kept from running still waits.
+  if (phase === "Failed") return phase;
   const init = pod.status?.initContainerStatuses ?? [];
   const waiting = [...init, ...statuses(pod)].find(
     ({ state }) => state?.waiting?.reason !== undefined,
