@@ -1,4 +1,5 @@
 import { untilAborted } from "@kip/base";
+import { boundPods } from "./collect/bound-pods.ts";
 import { collect } from "./collect/collect.ts";
 import { OrphanInstances } from "./collect/orphan-instances.ts";
 import type { ProviderConfig } from "./config/provider-config.ts";
@@ -89,6 +90,14 @@ async function openParts(options: MeasuredOptions): Promise<OpenedParts> {
   });
   const settings = { current: options.config };
   const { driver, controllerID, clusterID = controllerID, metrics, logger } = options;
-  const orphans = new OrphanInstances({ driver, store, clusterID, metrics, clock, logger });
+  const orphans = new OrphanInstances({
+    driver,
+    store,
+    boundPods: async () => await boundPods(client, options.nodeName),
+    clusterID,
+    metrics,
+    clock,
+    logger,
+  });
   return { store, orphans, identities, settings, nodeFacts: await readNodeFacts(options) };
 }

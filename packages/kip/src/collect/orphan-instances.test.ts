@@ -14,7 +14,9 @@ function newCloud() {
   const logger = createLogger({ level: "info", write: (line) => void logged.push(line) });
   const ends: string[] = [];
   const metrics = { orphanTermination: (result: string): void => void ends.push(result) };
-  const common = { driver, clusterID: "here", metrics, clock: systemClock, logger };
+  const boundPods = async (): Promise<ReadonlySet<string>> =>
+    await Promise.resolve(new Set(["pod-1", "pod-2"]));
+  const common = { driver, boundPods, clusterID: "here", metrics, clock: systemClock, logger };
   const launch = async (token: string, owner = driver, tags = {}): Promise<Instance> => {
     const launched = await owner.launch({
       token,
@@ -104,6 +106,26 @@ describe("OrphanInstances", () => {
     const end = (id: string): string =>
       `Waiting for the end of instance "${id}": it has no Cell and may still run this pod`;
     assert.deepEqual(waits.slice(2, 4), [`pod-1: ${end(ofPod.id)}`, `pod-2: ${end(stoodBy.id)}`]);
+  });
+
+  it("keeps no pod that was bound after the start from an instance that names no pod", async () => {
+    const { driver, launch, common } = newCloud();
+    const { id } = await launch("a");
+    const endless = (): Promise<never> => new Promise(() => {});
+    const changed = new Proxy(driver, {
+      get: (target, name) =>
+        name === "waitForTerminated"
+          ? endless
+          : (Reflect.get(target, name, target) as object | undefined),
+    });
+    const store = { list: async () => await Promise.resolve([]) };
+    const orphans = new OrphanInstances({ ...common, driver: changed, store });
+    const { signal } = new AbortController();
+    void orphans.begin(signal);
+    await orphans.endedFor("new", { signal, onWait: () => {} });
+    const waits: string[] = [];
+    void orphans.endedFor("pod-1", { signal, onWait: (message) => void waits.push(message) });
+    assert.match(waits.join(), new RegExp(`end of instance "${id}"`));
   });
 
   it("tries again to end an instance although another one does not end", async () => {

@@ -8,6 +8,8 @@ import type { CellStore } from "../store/cell-store.ts";
 export interface OrphanInstancesOptions {
   readonly driver: CloudDriver;
   readonly store: Pick<CellStore, "list">;
+  /** UIDs of the pods that are bound to this kip's node now. @default not known */
+  readonly boundPods?: (() => Promise<ReadonlySet<string>>) | undefined;
   /** ID of the cluster of the store's Cells. */
   readonly clusterID: string;
   readonly metrics: Pick<KipMetrics, "orphanTermination">;
@@ -35,6 +37,11 @@ export class OrphanInstances {
    * one pod's instance must not wake the others.
    */
   #left: Map<string | undefined, Set<Instance>> | undefined;
+  /**
+   * UIDs of the pods that were bound just after that list was made. Orphans run no other pods. Undefined if not known, or if all
+   * of them name their pods.
+   */
+  #bound: ReadonlySet<string> | undefined;
   /** Why there is no list yet, after a failure. */
   #problem: string | undefined;
   /** Functions that wake the pods whose orphans have changed, by pod UID. */
@@ -46,7 +53,8 @@ export class OrphanInstances {
 
   /**
    * Resolves when no instance from before kip's start may still run the pod. One may if the pod's Cell was removed together
-   * with its finalizer while kip was away. A standby instance does not name a pod, so it may run any pod.
+   * with its finalizer while kip was away. A standby instance does not name a pod, so it may run any pod that
+   * was bound then.
    *
    * @param onWait called with what the pod is waiting for, each time this changes
    * @throws the signal's reason
@@ -69,11 +77,11 @@ export class OrphanInstances {
     }
   }
 
-  /** An orphan that may run the pod: its tag names the pod, or it has no such tag. */
+  /** An orphan that may run the pod: its tag names the pod, or it has no such tag and the pod was bound. */
   #mayRun(podUid: string): Instance | undefined {
     const first = (uid: string | undefined): Instance | undefined =>
       this.#left?.get(uid)?.values().next().value;
-    return first(podUid) ?? first(undefined);
+    return first(podUid) ?? (this.#bound?.has(podUid) === false ? undefined : first(undefined));
   }
 
   #waitText(other: Instance | undefined): string | undefined {
@@ -89,7 +97,12 @@ export class OrphanInstances {
   async begin(signal: AbortSignal): Promise<void> {
     const { logger } = this.#options;
     const found = await this.#repeat(
-      async () => await this.#find(),
+      async () => {
+        const orphans = await this.#find();
+        if (orphans.some(({ tags }) => tags[podUidTag] === undefined))
+          this.#bound = await this.#options.boundPods?.();
+        return orphans;
+      },
       (err) => {
         this.#problem = errorText(err);
         this.#wakeAll();
