@@ -45,7 +45,7 @@ export class KipWorld {
   pools: readonly StandbyPool[] = [];
   /** Filters the instances that processes of kip get when they list them. */
   listed = (instances: readonly Instance[]): readonly Instance[] => instances;
-  /** IDs of instances that have ended without a report: the cloud does not have them any more. */
+  /** IDs of instances that have ended without a report: the cloud no longer has them. */
   readonly ended = new Set<string>();
   /** Whether cells count as running if the cloud says so. */
   isCloudAsked = false;
