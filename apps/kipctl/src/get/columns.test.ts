@@ -67,7 +67,8 @@ describe("podColumns()", () => {
     const status = { phase: "Failed", reason: "Evicted" };
     assert.equal(podStatusText(podWith({ status })), "Evicted");
     const state = { waiting: { reason: "PodInitializing" } };
-    const failed = { phase: "Failed", containerStatuses: [{ name: "main", state }] };
+    const main = { name: "main", image: "", imageID: "", ready: false, restartCount: 0, state };
+    const failed = { phase: "Failed", containerStatuses: [main] };
     assert.equal(podStatusText(podWith({ status: failed })), "Failed");
     const metadata = { deletionTimestamp: since };
     assert.equal(podStatusText(podWith({ metadata, status })), "Terminating");

@@ -160,7 +160,7 @@ describe("applyLayer(), of an image that costs more than it weighs", () => {
           });
         await new Promise((resolve) => setImmediate(resolve));
         const found = fs.readdirSync(folder.path, { recursive: true });
-        assert.deepEqual(new Set(found), new Set<unknown>(left));
+        assert.deepEqual(new Set<unknown>(found), new Set<unknown>(left));
       } finally {
         isDone = true;
         unlink.mock.restore();
