@@ -24,7 +24,7 @@ cloud:
 `;
     assert.deepEqual(problemsOf(text), [
       "line 2: cells.defaultVolumeSze: there is no such key. Did you mean cells.defaultVolumeSize?",
-      "line 6: cells.standbyCells[1].count: a whole number of 0 or more expected, found -1",
+      "line 6: cells.standbyCells[1].count: a whole number from 0 to 5000 expected, found -1",
       "line 6: cells.standbyCells[1].instanceType: it is missing or blank",
       'line 9: registries[1].host: "a.test" has an entry already',
       "line 12: cloud.gce: there is cloud.local already. Give exactly one of cloud.local, cloud.aws, cloud.gce and cloud.azure",

@@ -44,6 +44,7 @@ export async function servePortForward(
   if (stream.destroyed) return void connection.destroy();
   stream.respond({ ":status": 200, "content-type": "application/octet-stream" });
   stream.once("close", () => {
+    if (connection.closed) return;
     const isComplete = stream.readableEnded && stream.writableFinished;
     // The pipelines do not notice the end of the stream while they wait for a server that neither reads nor sends.
     const timer = setTimeout(() => connection.destroy(), isComplete ? lingerMs : 0);
@@ -93,6 +94,7 @@ async function connectInNamespace(
   const connection = Duplex.from({ readable: child.stdout, writable: child.stdin });
   connection.on("error", () => {}); // before there are readers, who get it too
   connection.once("close", () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
     const isComplete = connection.readableEnded && connection.writableFinished;
     const timer = setTimeout(() => child.kill("SIGKILL"), isComplete ? lingerMs : 0);
     child.once("exit", () => clearTimeout(timer));
