@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import type { ApiClient, Query } from "@kip/k8s-client";
-import { K8sError } from "@kip/k8s-client";
+import { K8sError, paths } from "@kip/k8s-client";
 import { FakeCellsApi } from "../testing/fake-cells-api.ts";
 import { CellStore } from "./cell-store.ts";
 import {
@@ -420,5 +420,27 @@ describe("CellStore.ensureCrd()", () => {
     };
     await new CellStore(client as unknown as ApiClient).ensureCrd(); // the parts that are used
     assert.deepEqual(refusals, []);
+  });
+});
+
+describe("CellStore.restoreLabels()", () => {
+  it("waits while the API server does not serve Cells, because their resource has changed", async () => {
+    const refusals = [new K8sError("K8S_TOO_MANY_REQUESTS", "storage is (re)initializing")];
+    const items = ["own", "foreign"].map((nodeName) => ({
+      metadata: { name: nodeName, uid: nodeName },
+      spec: { nodeName },
+    }));
+    const patched: string[] = [];
+    const client = {
+      list: async () => {
+        const refusal = refusals.shift();
+        if (refusal) throw refusal;
+        return { metadata: {}, items };
+      },
+      patch: async (path: string) => patched.push(path),
+    };
+    const store = new CellStore(client as unknown as ApiClient); // the parts that are used
+    assert.deepEqual(await store.restoreLabels("own"), items);
+    assert.deepEqual(patched, [paths.cells("own")]);
   });
 });

@@ -67,16 +67,18 @@ export class CellStore {
     const options = { fieldManager: "kip", force: true };
     const { metadata } = await this.#client.patch<KubeObject>(path, cellCrd, "apply", options);
     if (metadata.deletionTimestamp !== undefined) return false;
-    await this.#untilServed();
+    await this.#whenServed(() => this.#client.list(paths.cells(), { query: { limit: 1 } }));
     return true;
   }
 
-  /** A new or changed resource is served some 100 ms after it was accepted. No event announces that, so poll. */
-  async #untilServed(): Promise<void> {
+  /**
+   * A new resource is served some 100 ms after it was accepted. A changed one is served as before, then for a moment not at all.
+   * No event announces that, so poll.
+   */
+  async #whenServed<T>(call: () => Promise<T>): Promise<T> {
     for (let attempt = 0; ; attempt++) {
       try {
-        await this.#client.list(paths.cells(), { query: { limit: 1 } });
-        return;
+        return await call();
       } catch (error) {
         const isEarly = isNotFound(error) || K8sError.is(error, "K8S_TOO_MANY_REQUESTS");
         if (!isEarly || attempt > 100) throw error;
@@ -270,12 +272,13 @@ export class CellStore {
    * @returns the Cells that did not have the node's label, among them those of all other nodes
    */
   async restoreLabels(nodeName: string): Promise<readonly (Cell | StandbyCell)[]> {
-    const others = await this.list(`${nodeLabel}!=${nodeName}`);
+    const others = await this.#whenServed(() => this.list(`${nodeLabel}!=${nodeName}`));
     const labels = { [nodeLabel]: nodeName };
     for (const { metadata, spec } of others) {
       if (spec.nodeName !== nodeName) continue;
       const change = { metadata: { uid: metadata.uid, labels } };
-      await ignoreNotFound(this.#client.patch(paths.cells(metadata.name), change, "merge"));
+      const path = paths.cells(metadata.name);
+      await this.#whenServed(() => ignoreNotFound(this.#client.patch(path, change, "merge")));
     }
     return others;
   }
