@@ -7,7 +7,7 @@ import {
 } from "@kip/agent-api";
 import type { Container, ContainerStatus, Pod } from "@kip/k8s-types";
 import { waitingStatuses } from "@kip/virtual-kubelet/status";
-import type { CellState, ContainerHistory } from "../state/cell-state.ts";
+import { hasEnded, type CellState, type ContainerHistory } from "../state/cell-state.ts";
 import { isRecursiveReadOnly } from "../dispatch/desired-container.ts";
 import { containerResources, withPlausibleResources } from "./container-resources.ts";
 import { restartPolicy } from "../state/restart-policy.ts";
@@ -66,7 +66,8 @@ export function reportedLists(
         volumeMounts: mountStatuses(spec),
         stopSignal: hasStopSignals ? report.stopSignal : undefined,
       };
-      const status = showable(continued(report, facts), pod, each);
+      const now = continued(report, facts);
+      const status = hasEnded(given) ? now : showable(now, pod, each);
       return defined({ ...status, ...shortStates(status, messageLength), ...ofRun });
     });
   };

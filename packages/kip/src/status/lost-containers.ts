@@ -172,8 +172,13 @@ function nextCount({ restartCount, state, containerID }: ContainerStatus): numbe
 /**
  * The statuses of a pod that has ended on its cell. As in a kubelet, containers that were to run and never did have ended, too:
  * those after an init container that has not completed keep waiting. Otherwise, clients would take the pod for one that starts.
+ *
+ * @param known.isInitialized whether the init containers are known to have done their work, whatever their statuses say
  */
-export function afterEnd(lists: ContainerLists): ContainerLists {
+export function afterEnd(
+  lists: ContainerLists,
+  known: { readonly isInitialized: boolean },
+): ContainerLists {
   const {
     initContainerStatuses: init,
     containerStatuses: main,
@@ -181,7 +186,11 @@ export function afterEnd(lists: ContainerLists): ContainerLists {
   } = lists;
   const everRan = (each: ContainerStatus): boolean =>
     (each.state?.terminated ?? each.lastState?.terminated) !== undefined;
-  const isInitialized = !init?.length || main?.some(everRan) === true || hasCompleted(init.at(-1));
+  const isInitialized =
+    known.isInitialized ||
+    !init?.length ||
+    main?.some(everRan) === true ||
+    hasCompleted(init.at(-1));
   const lastBegun = init?.findLastIndex(everRan) ?? -1;
   const ended = (each: ContainerStatus): ContainerStatus =>
     each.state?.terminated

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ContainerReport, PodReport } from "@kip/agent-api";
-import type { ContainerStatus, Pod } from "@kip/k8s-types";
+import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { cellStateWith } from "../testing/index.ts";
 import { reportedEnd, storedEnd } from "./pod-end.ts";
 
@@ -26,8 +26,9 @@ describe("reportedEnd()", () => {
 
   /** The states of a failed pod's containers in the API: why they wait, or how they ended. */
   function shown(
-    init: readonly Partial<ContainerReport>[],
+    init: readonly (Partial<ContainerReport> & { readonly restartPolicy?: string })[],
     main: readonly Partial<ContainerReport>[],
+    status: PodStatus = {},
   ): (string | undefined)[] {
     const reports = (prefix: string, list: readonly Partial<ContainerReport>[]) =>
       list.map((state, index) => ({
@@ -52,7 +53,7 @@ describe("reportedEnd()", () => {
       timingsMs: {},
     };
     const spec = { initContainers, containers, restartPolicy: "Never" };
-    const pod = { metadata: { name: "web", uid: "p" }, spec } as unknown as Pod; // what is read
+    const pod = { metadata: { name: "web", uid: "p" }, spec, status } as unknown as Pod; // what is read
     const end = reportedEnd(report, cellStateWith({ agent: { report } }), pod);
     const lists = [...(end?.initContainerStatuses ?? []), ...(end?.containerStatuses ?? [])];
     return lists.map(({ state }) => state?.waiting?.reason ?? state?.terminated?.reason);
@@ -69,6 +70,15 @@ describe("reportedEnd()", () => {
       initializing,
     ]);
     assert.deepEqual(shown([waiting, waiting], [waiting]), [unknown, initializing, initializing]);
+  });
+
+  it("shows how a sidecar ended, and ends what never ran after it had started", () => {
+    const sidecar = { ...exited(143), restartPolicy: "Always" };
+    assert.deepEqual(shown([sidecar], [exited(0)]), ["Completed", "Completed"]);
+    assert.deepEqual(shown([sidecar], [waiting]), ["Completed", "PodInitializing"]);
+    const known = { name: "i0", started: true, state: { running: {} } } as ContainerStatus; // what is read
+    const status = { initContainerStatuses: [known] };
+    assert.deepEqual(shown([sidecar], [waiting], status), ["Completed", "ContainerStatusUnknown"]);
   });
 });
 

@@ -1,5 +1,5 @@
 import { maxMessageLength, type ReportedPod } from "@kip/agent-api";
-import type { ContainerStatus, Pod } from "@kip/k8s-types";
+import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { defined } from "@kip/base";
 import type { CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
@@ -17,7 +17,26 @@ const maxEnd = 200 * 1024;
 export function reportedEnd(report: ReportedPod, state: CellState, pod: Pod): PodEnd | undefined {
   const { phase, reason, message } = report;
   if (phase !== "Succeeded" && phase !== "Failed") return undefined;
-  return defined({ phase, reason, message, ...afterEnd(reportedLists(report, state, pod)) });
+  const known = state.status ?? pod.status ?? {};
+  const lists = afterEnd(reportedLists(report, state, pod), {
+    isInitialized: isInitializedBySidecar(known, pod),
+  });
+  return defined({ phase, reason, message, ...lists });
+}
+
+/**
+ * Whether the last init container was a sidecar that had started, by the last published status. Its end does not tell, because
+ * it ends with the pod.
+ */
+function isInitializedBySidecar(
+  { initContainerStatuses = [] }: Pick<PodStatus, "initContainerStatuses">,
+  { spec }: Pod,
+): boolean {
+  const last = spec.initContainers?.at(-1);
+  if (last?.restartPolicy !== "Always") return false;
+  return initContainerStatuses.some(
+    ({ name, started, state }) => name === last.name && started === true && state?.running,
+  );
 }
 
 /**
