@@ -113,6 +113,29 @@ describe("servePortForward()", () => {
     server.close();
   });
 
+  it("connects on a cell that lacks the locale of the agent, of which perl warns", async (t) => {
+    if (process.getuid?.() !== 0) return t.skip("needs root");
+    const LC_ALL = process.env["LC_ALL"];
+    process.env["LC_ALL"] = "xx_XX.UTF-8";
+    t.after(() => {
+      if (LC_ALL === undefined) delete process.env["LC_ALL"];
+      else process.env["LC_ALL"] = LC_ALL;
+    });
+    const server = net.createServer((socket) => void socket.end("bye"));
+    const port = await listen(server);
+    const agent = http2.createServer().on("stream", (stream) => {
+      const networkNamespace = "/proc/self/ns/net";
+      void servePortForward(stream, { port, networkNamespace, logger: silentLogger });
+    });
+    const client = http2.connect(`http://127.0.0.1:${await listen(agent)}`);
+    const stream = client.request({ ":method": "POST" }, { endStream: false });
+    stream.end();
+    assert.equal(await text(stream), "bye");
+    client.close();
+    agent.close();
+    server.close();
+  });
+
   it("says why nothing was reached, before it answers", async (t) => {
     if (process.getuid?.() !== 0) return t.skip("needs root");
     const ended = Promise.withResolvers<unknown>();

@@ -86,7 +86,9 @@ async function connectInNamespace(
   const [program = "", ...args] = dialCommand(namespace, port);
   await starts.run(async () => await nextTurn()); // see `starts`
   signal.throwIfAborted();
-  const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"] });
+  // Without the agent's locale. If the cell lacks that, perl would write warnings first.
+  const env = { PATH: "/usr/bin:/bin" };
+  const child = spawn(program, args, { env, stdio: ["pipe", "pipe", "pipe"] });
   const dialled = Promise.withResolvers<void>();
   dialled.promise.catch(() => {}); // also without a reader below
   child.on("error", (error) => dialled.reject(refused(port, error.message)));
