@@ -100,4 +100,17 @@ describe("BulkWindows", () => {
       assert.equal(honest.destroyed, false);
     },
   );
+
+  it("keeps a connection whose confirmation comes late in the same turn as the limit", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const windows = new BulkWindows(20);
+    const one = new FakeSession();
+    one.confirms = false;
+    open(windows, one, 1000);
+    t.mock.timers.tick(20);
+    one.confirm(); // before the immediate, and sets the next window
+    await new Promise((resolve) => void setImmediate(resolve));
+    assert.deepEqual(one.windows, [1024, 64]);
+    assert.equal(one.destroyed, false);
+  });
 });

@@ -19,8 +19,8 @@ const sessionWindowBytes = 8 * maxWindowBytes;
 interface Use {
   streams: number;
   windowBytes: number;
-  /** Whether the peer has not confirmed a window yet. Node accepts only a few unconfirmed changes. */
-  isPending: boolean;
+  /** Timer of the window that the peer has not confirmed yet. Node accepts only a few unconfirmed changes. */
+  pending: NodeJS.Timeout | undefined;
 }
 
 /**
@@ -51,7 +51,7 @@ export class BulkWindows {
   }
 
   #begin(session: ClientHttp2Session): Use {
-    const use: Use = { streams: 0, windowBytes: 0, isPending: false };
+    const use: Use = { streams: 0, windowBytes: 0, pending: undefined };
     this.#sessions.set(session, use);
     session.once("close", () => this.#sessions.delete(session));
     session.setLocalWindowSize(sessionWindowBytes);
@@ -75,14 +75,14 @@ export class BulkWindows {
   }
 
   #apply(session: ClientHttp2Session, use: Use): void {
-    if (use.isPending || use.windowBytes === this.#windowBytes) return;
+    if (use.pending || use.windowBytes === this.#windowBytes) return;
     if (session.closed || session.destroyed) return;
-    use.isPending = true;
     use.windowBytes = this.#windowBytes;
     const timer = this.#endUnlessConfirmed(session, use);
+    use.pending = timer;
     session.settings({ initialWindowSize: use.windowBytes }, () => {
       clearTimeout(timer);
-      use.isPending = false;
+      use.pending = undefined;
       this.#apply(session, use);
     });
   }
@@ -90,13 +90,15 @@ export class BulkWindows {
   /** Ends a connection whose peer does not confirm a window in time. */
   #endUnlessConfirmed(session: ClientHttp2Session, use: Use): NodeJS.Timeout {
     const judge = (): void => {
-      if (!use.isPending || session.destroyed) return;
+      // By now another window may wait for its confirmation.
+      if (use.pending !== timer || session.destroyed) return;
       const reason = `it does not confirm a setting within ${this.#confirmMs} ms`;
       session.destroy(
         new AgentError("AGENT_ANSWER_INVALID", `Cannot read the answers of a cell: ${reason}`),
       );
     };
     // If this process was blocked, the confirmation may be waiting to be read. An immediate runs after that.
-    return setTimeout(() => setImmediate(judge), this.#confirmMs).unref();
+    const timer = setTimeout(() => setImmediate(judge), this.#confirmMs).unref();
+    return timer;
   }
 }
