@@ -223,8 +223,12 @@ describe("AgentWorker, of a pod that is resized", () => {
     await using cell = new Cell();
     await cell.run(podOf({}));
     const next = podOf({ cpuMilliLimit: 300 }, 2);
-    await cell.restart(() => new PodStore(cell.directories).savePod(next));
-    await eventually(() => cell.completed.length > 0);
+    const store = new PodStore(cell.directories);
+    await cell.restart(() => store.savePod(next));
+    // The agent saves its state at the end of a turn of the event loop.
+    await eventually(
+      () => store.load()?.state.events.some(({ reason }) => reason === "ResizeCompleted") === true,
+    );
     assert.equal(cell.main?.actuated?.cpuMilliLimit, 300);
     await cell.restart();
     assert.equal(cell.resizes.length, 1);
