@@ -8,15 +8,19 @@ import { fakeDependencies, FakeRuntime } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { AgentWorker } from "./agent-worker.ts";
 
+function workerIn(folder: string): AgentWorker {
+  return new AgentWorker({
+    directories: agentDirectories(`${folder}/state`, `${folder}/run`),
+    clock: new ManualClock(),
+    logger: silentLogger,
+    onChange: () => {},
+  });
+}
+
 describe("AgentWorker, with a container that cannot be created", () => {
   it("reports a user that the image does not have as a failure of the runtime", async () => {
     using folder = temporaryFolder();
-    const worker = new AgentWorker({
-      directories: agentDirectories(`${folder.path}/state`, `${folder.path}/run`),
-      clock: new ManualClock(),
-      logger: silentLogger,
-      onChange: () => {},
-    });
+    const worker = workerIn(folder.path);
     const unknown = new ImageError("IMAGE_USER_UNKNOWN", "no such user");
     const resolveUser = () => Promise.reject(unknown);
     await worker.begin({ ...fakeDependencies({ runtime: new FakeRuntime() }), resolveUser });
@@ -30,12 +34,7 @@ describe("AgentWorker, with a container that cannot be created", () => {
 
   it("reports an image without a command as a failure of the runtime", async () => {
     using folder = temporaryFolder();
-    const worker = new AgentWorker({
-      directories: agentDirectories(`${folder.path}/state`, `${folder.path}/run`),
-      clock: new ManualClock(),
-      logger: silentLogger,
-      onChange: () => {},
-    });
+    const worker = workerIn(folder.path);
     const dependencies = fakeDependencies({ runtime: new FakeRuntime() });
     const { images } = dependencies;
     const pull: typeof images.pull = async (...args) => {
@@ -56,12 +55,7 @@ describe("AgentWorker, with a container that cannot be created", () => {
   it("starts the others while its variables are missing, and starts it when a newer pod has them", async () => {
     using folder = temporaryFolder();
     const runtime = new FakeRuntime();
-    const worker = new AgentWorker({
-      directories: agentDirectories(`${folder.path}/state`, `${folder.path}/run`),
-      clock: new ManualClock(),
-      logger: silentLogger,
-      onChange: () => {},
-    });
+    const worker = workerIn(folder.path);
     await worker.begin(fakeDependencies({ runtime }));
     const configProblem = 'secret "s" not found';
     const initContainers = [container("maker")];
@@ -85,12 +79,7 @@ describe("AgentWorker, with a container that cannot be created", () => {
   it("leaves a container running whose variables go missing", async () => {
     using folder = temporaryFolder();
     const runtime = new FakeRuntime();
-    const worker = new AgentWorker({
-      directories: agentDirectories(`${folder.path}/state`, `${folder.path}/run`),
-      clock: new ManualClock(),
-      logger: silentLogger,
-      onChange: () => {},
-    });
+    const worker = workerIn(folder.path);
     await worker.begin(fakeDependencies({ runtime }));
     worker.put(desiredPod());
     const web = () => worker.report()?.containers[0];
