@@ -4,11 +4,10 @@ import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
 import { whyNoArm64 } from "../apps/itzo/test/support/why-no-arm64.ts";
-import { cluster, kipCommand, shellPod, stateDir, type Cluster } from "./cluster.ts";
+import { cluster, emptyFolder, kipCommand, shellPod, stateDir, type Cluster } from "./cluster.ts";
 
 const skip =
   process.env["KIP_E2E_ALL"] === "1" ? whyNoArm64() : "takes minutes: npm run test:e2e:all";
-/** A fixed path, because an interrupted run leaves its cluster here. */
 const work = `${stateDir}-arm64`;
 const clusterFlags = [
   `--state-dir=${work}/state`,
@@ -34,7 +33,7 @@ const script =
 describe("kip up --architecture=arm64", { skip }, () => {
   let kube: Cluster;
   before(async () => {
-    await kipCommand("down", ...clusterFlags);
+    await emptyFolder(work, clusterFlags);
     kube = await cluster("arm64", flags);
   });
   after(async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { eventually as poll } from "@kip/testing";
@@ -101,6 +101,20 @@ export function readProviderConfig(): string {
 export function writeProviderConfig(text: string): void {
   writeFileSync(`${providerConfig}.new`, text, { mode: 0o600 });
   renameSync(`${providerConfig}.new`, providerConfig);
+}
+
+/**
+ * Prepares the folder of a test that has its own cluster: removes what an interrupted run has left. The path is always the
+ * same, so that the next run finds it.
+ *
+ * @param work contains the cluster's state folder
+ * @param flags flags of `kip down` for that cluster
+ */
+export async function emptyFolder(work: string, flags: readonly string[]): Promise<void> {
+  const down = await kipCommand("down", ...flags);
+  assert.equal(down.status, 0, down.stderr);
+  rmSync(work, { recursive: true, force: true });
+  mkdirSync(work);
 }
 
 /** Runs the kip command. */

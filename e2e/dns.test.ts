@@ -1,15 +1,22 @@
 import assert from "node:assert/strict";
 import { Resolver } from "node:dns/promises";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import path from "node:path";
+import { rmSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { cluster, eventually, kipCommand, run, shellPod, type Cluster } from "./cluster.ts";
+import {
+  cluster,
+  emptyFolder,
+  eventually,
+  kipCommand,
+  run,
+  shellPod,
+  stateDir,
+  type Cluster,
+} from "./cluster.ts";
 import { dnsPolicyPods, testDnsPolicies } from "./dns-policies.ts";
 import { testDualStack } from "./dual-stack.ts";
 import { startNameServer } from "./name-server.ts";
 
-const work = mkdtempSync(path.join(tmpdir(), "kip-dns-"));
+const work = `${stateDir}-dns`;
 const host = "198.18.236.1";
 const resolver = { host, port: 15_353 };
 const outside = "192.0.2.7";
@@ -71,6 +78,7 @@ const members = {
 describe("names in a cluster", () => {
   let kube: Cluster;
   before(async () => {
+    await emptyFolder(work, clusterFlags);
     kube = await cluster("dns", flags);
     const ports = [{ name: "http", port: 80, targetPort: 8080 }];
     const selector = { app: "members" };

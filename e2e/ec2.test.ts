@@ -2,13 +2,14 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
-import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { whyNoMoto } from "@kip/cloud-aws/emulator";
 import {
   cluster,
+  emptyFolder,
   eventually,
   kipCommand,
   run,
@@ -18,7 +19,6 @@ import {
 } from "./cluster.ts";
 
 const skip = await whyNoMoto();
-/** A fixed path, because an interrupted run leaves its cluster here. */
 const work = `${stateDir}-ec2`;
 const host = "198.18.32.1";
 const registryPort = 15_843;
@@ -65,8 +65,7 @@ describe("EC2 on this computer", { skip: skip ?? false }, () => {
   let kube: Cluster;
   before(async () => {
     const registries = [{ host: ecr.host, endpoint: `http://${host}:${ecr.port}` }];
-    await kipCommand("down", ...clusterFlags);
-    await mkdir(work, { recursive: true });
+    await emptyFolder(work, clusterFlags);
     await writeFile(settings, JSON.stringify({ registries }));
     kube = await cluster("ec2", flags);
   });

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { kipCommand, removeCluster, run } from "./cluster.ts";
+import { emptyFolder, kipCommand, removeCluster, run, stateDir } from "./cluster.ts";
 
 /** The parts of a computer's state that `kip up` and `kip down` could leave changed. */
 async function footprint(
@@ -51,7 +50,7 @@ function programs(ours: readonly string[]): readonly string[] {
 
 describe("kip up and kip down", () => {
   it("leave the machine as it was, also after an interruption", async () => {
-    const folder = mkdtempSync(path.join(tmpdir(), "kip-footprint-"));
+    const folder = `${stateDir}-footprint`;
     const flags = [
       `--state-dir=${folder}/state`,
       `--kubeconfig=${folder}/kubeconfig`,
@@ -67,6 +66,7 @@ describe("kip up and kip down", () => {
     // The shared cluster would disturb this test: its machines come and go, and it creates templates in the background. The
     // next test starts it again.
     assert.equal(removeCluster(), 0);
+    await emptyFolder(folder, flags);
     const ours = [folder, "kip-foot/", "kip-foot "];
     const before = await footprint(ours);
     assert.deepEqual(before["processes"], []);

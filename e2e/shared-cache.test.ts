@@ -3,13 +3,20 @@ import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { mkdtemp, mkdir, rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { createConnection } from "node:net";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { parseReference, prefetchImage } from "@kip/oci-image";
-import { cluster, eventually, kipCommand, shellPod, type Cluster } from "./cluster.ts";
+import {
+  cluster,
+  emptyFolder,
+  eventually,
+  kipCommand,
+  shellPod,
+  stateDir,
+  type Cluster,
+} from "./cluster.ts";
 
 const server = "/usr/bin/ganesha.nfsd";
 const reason =
@@ -19,27 +26,26 @@ const reason =
 const host = "198.18.240.1";
 const nfsPort = 16_600;
 const image = "kip.local/demo:latest";
+const work = `${stateDir}-nfs`;
+const clusterFlags = [
+  `--state-dir=${work}/state`,
+  `--kubeconfig=${work}/kubeconfig`,
+  "--namespace-name=kip-e2e-nfs",
+];
 
 describe("the shared image cache on NFS", { skip: reason }, () => {
   let kube: Cluster;
-  let work: string;
   let nfs: ChildProcess | undefined;
-  let clusterFlags: readonly string[] = [];
   const cacheBlobs = (): string => path.join(work, "export/blobs/sha256");
   const registryBlobs = (): string =>
     path.join(work, "state/registry/data/docker/registry/v2/blobs");
 
   before(async () => {
-    work = await mkdtemp(path.join(tmpdir(), "kip-e2e-nfs-"));
+    await emptyFolder(work, clusterFlags);
     await mkdir(path.join(work, "export"));
     const settings = path.join(work, "settings.yaml");
     const cache = { nfs: `${host}:/data`, options: [`port=${nfsPort}`] };
     writeFileSync(settings, JSON.stringify({ images: { cache } }));
-    clusterFlags = [
-      `--state-dir=${work}/state`,
-      `--kubeconfig=${work}/kubeconfig`,
-      "--namespace-name=kip-e2e-nfs",
-    ];
     const flags = {
       status: clusterFlags,
       up: [
