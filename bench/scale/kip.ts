@@ -1,7 +1,7 @@
 // The kip of bench/scale.ts, in its own process: a real provider and a real virtual kubelet on a simulated cloud. Each
 // simulated machine has an address in 127.0.0.0/8, where a simulated agent responds over real connections. Arguments:
 // kubeconfig, name of the node.
-import { fork } from "node:child_process";
+import { fork, type ChildProcess } from "node:child_process";
 import { mkdtempDisposableSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { tmpdir } from "node:os";
@@ -30,8 +30,26 @@ export interface Usage {
 const [kubeconfig = "", nodeName = ""] = process.argv.slice(2);
 const logger = createLogger({ level: "warn" });
 const shared = { clock: systemClock, logger };
-const agents = fork(path.join(import.meta.dirname, "agents.ts"), { execArgv: [] });
-const tell = (message: MachineMessage): void => void agents.send(message);
+/** Processes of agents. Each has this many at most, as an agent takes two open files. */
+const agentsPerProcess = 4096;
+const agents = new Map<number, ChildProcess>();
+
+function tell(message: MachineMessage): void {
+  const [, , high = 0, low = 0] = message.host.split(".").map(Number);
+  const number = Math.floor((256 * high + low) / agentsPerProcess);
+  let child = agents.get(number);
+  if (child === undefined) {
+    child = fork(path.join(import.meta.dirname, "agents.ts"), { execArgv: [] });
+    child.once("exit", failWithoutAgents);
+    agents.set(number, child);
+  }
+  child.send(message);
+}
+
+/** The figures would be those of lost cells. */
+function failWithoutAgents(): void {
+  process.exit(1);
+}
 
 const cloud = createSimulatedCloud({
   callMs: { minMs: 20, maxMs: 80 },
