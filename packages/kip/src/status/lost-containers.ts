@@ -1,6 +1,6 @@
 import { runsAgain } from "@kip/agent-api";
 import { defined, ownValue } from "@kip/base";
-import type { ContainerState, ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type { ContainerState, ContainerStatus, Pod } from "@kip/k8s-types";
 import { goneStatuses, waitingStatuses } from "@kip/virtual-kubelet/status";
 import type { EndedContainer, PodEnd } from "../state/cell.ts";
 import { restartPolicy } from "../state/restart-policy.ts";
@@ -111,13 +111,6 @@ export function endByLoss(
   }
   if (restartPolicy(pod) !== "Never") return undefined;
   return { phase: "Failed", reason: cellLost, message, ...gone };
-}
-
-/** Whether the API shows that one of the pod's containers has run. */
-export function hasRun({ containerStatuses = [], initContainerStatuses = [] }: PodStatus): boolean {
-  return [...initContainerStatuses, ...containerStatuses].some(
-    ({ state, lastState }) => state?.running ?? state?.terminated ?? lastState?.terminated,
-  );
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Pod } from "@kip/k8s-types";
+import type { Pod, PodStatus } from "@kip/k8s-types";
 
 /** Whether a pod is in a terminal phase. */
 export function isFinished({ status }: Pick<Pod, "status">): boolean {
@@ -27,6 +27,13 @@ export function gracePeriodSeconds(pod: Pod): number {
 /** Whether the pod is or was running, according to its phase in the API. */
 export function hasStarted({ status }: Pod): boolean {
   return status?.phase !== undefined && status.phase !== "Pending";
+}
+
+/** Whether the API shows that one of the pod's containers has run. Its pod may still be pending. */
+export function hasRun({ containerStatuses = [], initContainerStatuses = [] }: PodStatus): boolean {
+  return [...initContainerStatuses, ...containerStatuses].some(
+    ({ state, lastState }) => state?.running ?? state?.terminated ?? lastState?.terminated,
+  );
 }
 
 /** The pod's `resourceVersion` as a number. Versions of one object can be compared (etcd revisions). */

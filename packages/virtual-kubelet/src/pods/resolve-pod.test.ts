@@ -184,6 +184,44 @@ describe("resolvePod()", () => {
     assert.deepEqual([[...files.keys()], [...(missingFiles ?? [])]], [["token"], ["config"]]);
   });
 
+  it("does the same for a pod that is pending, but of which a container has run", async () => {
+    const env = [configMapKey("c", "k")];
+    const configMap = { name: "c" };
+    const { files, missingEnv, missingFiles } = await resolvePod(
+      {
+        ...pod,
+        spec: {
+          initContainers: [{ name: "once", env }],
+          containers: [{ name: "main" }],
+          volumes: [
+            { name: "gone", configMap },
+            { name: "here", configMap: { name: "d" } },
+          ],
+        },
+        status: {
+          phase: "Pending",
+          initContainerStatuses: [
+            {
+              name: "once",
+              image: "",
+              imageID: "",
+              ready: true,
+              restartCount: 0,
+              state: { terminated: { exitCode: 0 } },
+            },
+          ],
+        },
+      },
+      {
+        ...nothing,
+        holdsBackContainers: true,
+        references: fakeReferences({ "ConfigMap/d": { k: "v" } }),
+      },
+    );
+    assert.deepEqual([...(missingEnv?.keys() ?? [])], ["once"]);
+    assert.deepEqual([[...files.keys()], [...(missingFiles ?? [])]], [["here"], ["gone"]]);
+  });
+
   it("refuses a small pod whose environment or files would hold tens of megabytes", async () => {
     const growing = [
       { name: "A", value: "x".repeat(1000) },
