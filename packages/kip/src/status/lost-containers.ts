@@ -167,10 +167,12 @@ function nextCount({ restartCount, state, containerID }: ContainerStatus): numbe
  * those after an init container that has not completed keep waiting. Otherwise, clients would take the pod for one that starts.
  *
  * @param known.isInitialized whether the init containers are known to have done their work, whatever their statuses say
+ * @param known.neverRestarts whether the pod's policy is Never. Only sidecars are restarted then. As in a kubelet, one that was
+ * waiting for that shows its own end
  */
 export function afterEnd(
   lists: ContainerLists,
-  known: { readonly isInitialized: boolean },
+  known: { readonly isInitialized: boolean; readonly neverRestarts: boolean },
 ): ContainerLists {
   const {
     initContainerStatuses: init,
@@ -185,10 +187,13 @@ export function afterEnd(
     main?.some(everRan) === true ||
     hasCompleted(init.at(-1));
   const lastBegun = init?.findLastIndex(everRan) ?? -1;
-  const ended = (each: ContainerStatus): ContainerStatus =>
-    each.state?.terminated
-      ? each
-      : { ...each, ready: false, started: false, state: { terminated: neverLocated } };
+  const ended = (each: ContainerStatus): ContainerStatus => {
+    if (each.state?.terminated) return each;
+    const last = known.neverRestarts ? each.lastState?.terminated : undefined;
+    const over = { ...each, ready: false, started: false };
+    if (last) return { ...over, state: { terminated: last }, lastState: {} };
+    return { ...over, state: { terminated: neverLocated } };
+  };
   return defined({
     initContainerStatuses: init?.map((each, index) =>
       index <= Math.max(lastBegun, 0) ? ended(each) : each,

@@ -29,6 +29,7 @@ describe("reportedEnd()", () => {
     init: readonly (Partial<ContainerReport> & { readonly restartPolicy?: string })[],
     main: readonly Partial<ContainerReport>[],
     status: PodStatus = {},
+    restartPolicy = "Never",
   ): (string | undefined)[] {
     const reports = (prefix: string, list: readonly Partial<ContainerReport>[]) =>
       list.map((state, index) => ({
@@ -52,7 +53,7 @@ describe("reportedEnd()", () => {
       events: [],
       timingsMs: {},
     };
-    const spec = { initContainers, containers, restartPolicy: "Never" };
+    const spec = { initContainers, containers, restartPolicy };
     const pod = { metadata: { name: "web", uid: "p" }, spec, status } as unknown as Pod; // what is read
     const end = reportedEnd(report, cellStateWith({ agent: { report } }), pod);
     const lists = [...(end?.initContainerStatuses ?? []), ...(end?.containerStatuses ?? [])];
@@ -78,7 +79,27 @@ describe("reportedEnd()", () => {
     assert.deepEqual(shown([sidecar], [waiting]), ["Completed", "PodInitializing"]);
     const known = { name: "i0", started: true, state: { running: {} } } as ContainerStatus; // what is read
     const status = { initContainerStatuses: [known] };
-    assert.deepEqual(shown([sidecar], [waiting], status), ["Completed", "ContainerStatusUnknown"]);
+    const unknown = "ContainerStatusUnknown";
+    assert.deepEqual(shown([sidecar], [waiting], status), ["Completed", unknown]);
+    // The report that follows, when its containers are ended in the API.
+    const over = {
+      initContainerStatuses: [{ ...known, started: false, state: exited(143) }],
+      containerStatuses: [{ name: "m0", state: exited(137) }],
+    } as unknown as PodStatus; // what is read
+    for (const policy of ["Never", "OnFailure", "Always"])
+      assert.equal(shown([sidecar], [waiting], over, policy).includes("PodInitializing"), false);
+  });
+
+  it("shows how a sidecar ended that was to be restarted, if nothing else of the pod would be", () => {
+    const crashed = {
+      waiting: { reason: "CrashLoopBackOff" },
+      lastTerminated: exited(7).terminated,
+      restartPolicy: "Always",
+    };
+    assert.deepEqual(shown([crashed], [exited(0)]), ["Completed", "Completed"]);
+    // A kubelet does not tell how such a container ended.
+    const unknown = "ContainerStatusUnknown";
+    assert.deepEqual(shown([crashed], [exited(0)], {}, "OnFailure"), [unknown, "Completed"]);
   });
 });
 

@@ -1,9 +1,11 @@
 import { maxMessageLength, type ReportedPod } from "@kip/agent-api";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { defined } from "@kip/base";
+import { hasRun } from "@kip/virtual-kubelet/status";
 import type { CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
 import { reportedLists } from "./container-lists.ts";
+import { restartPolicy } from "../state/restart-policy.ts";
 import { afterEnd } from "./lost-containers.ts";
 import { withShortMessage } from "./short-message.ts";
 
@@ -17,21 +19,22 @@ const maxEnd = 200 * 1024;
 export function reportedEnd(report: ReportedPod, state: CellState, pod: Pod): PodEnd | undefined {
   const { phase, reason, message } = report;
   if (phase !== "Succeeded" && phase !== "Failed") return undefined;
-  const known = state.status ?? pod.status ?? {};
   const lists = afterEnd(reportedLists(report, state, pod), {
-    isInitialized: isInitializedBySidecar(known, pod),
+    isInitialized: wasInitialized(state.status ?? pod.status ?? {}, pod),
+    neverRestarts: restartPolicy(pod) === "Never",
   });
   return defined({ phase, reason, message, ...lists });
 }
 
 /**
- * Whether the last init container was a sidecar that had started, by the last published status. Its end does not tell, because
- * it ends with the pod.
+ * Whether the init containers had done their work, by the last published status: a container after them had run, or the last
+ * one was a sidecar that had started. How a sidecar ended does not tell, because it ends with the pod.
  */
-function isInitializedBySidecar(
-  { initContainerStatuses = [] }: Pick<PodStatus, "initContainerStatuses">,
+function wasInitialized(
+  { initContainerStatuses = [], containerStatuses = [] }: PodStatus,
   { spec }: Pod,
 ): boolean {
+  if (hasRun({ containerStatuses })) return true;
   const last = spec.initContainers?.at(-1);
   if (last?.restartPolicy !== "Always") return false;
   return initContainerStatuses.some(
