@@ -4,6 +4,7 @@ import type { ApiClient } from "@kip/k8s-client";
 import { K8sError } from "@kip/k8s-client";
 import { podWith } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
+import { isAbsent } from "../references/reference.ts";
 import { createTokenSource } from "./token-source.ts";
 
 const hour = 3_600_000;
@@ -33,5 +34,20 @@ describe("createTokenSource()", () => {
     await assert.rejects(read(), /down/, "one that has expired is not given out");
     isDown = false;
     assert.equal(await read(), "t2");
+  });
+
+  it("says of a service account that does not exist that it is absent, and of others not", async () => {
+    const read = async (code: "K8S_NOT_FOUND" | "K8S_FORBIDDEN") => {
+      const client = {
+        create: () => Promise.reject(new K8sError(code, 'serviceaccounts "robot" not found')),
+      } as unknown as ApiClient; // what a token source asks for
+      const tokens = createTokenSource(client, podWith({}), new ManualClock());
+      await tokens.token({ expirationSeconds: 3600 });
+    };
+    await assert.rejects(read("K8S_NOT_FOUND"), (error) => {
+      assert.match(String(error), /serviceaccounts "robot" not found/);
+      return isAbsent(error);
+    });
+    await assert.rejects(read("K8S_FORBIDDEN"), (error) => !isAbsent(error));
   });
 });

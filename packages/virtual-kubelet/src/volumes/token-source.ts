@@ -1,7 +1,7 @@
-import type { Clock } from "@kip/base";
-import { requestToken, type ApiClient } from "@kip/k8s-client";
+import { errorText, type Clock } from "@kip/base";
+import { isNotFound, requestToken, type ApiClient } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
-import { copyBytes } from "../references/reference.ts";
+import { absent, copyBytes } from "../references/reference.ts";
 
 /** Audience and lifetime of a token. */
 export interface TokenOptions {
@@ -21,6 +21,10 @@ export interface FreshToken {
 
 /** Provides service account tokens bound to one pod. */
 export interface TokenSource {
+  /**
+   * @throws {VirtualKubeletError} `VK_UNRESOLVED` if the service account does not exist
+   * @throws {K8sError} if the API server gives no token for another reason, and the last one has expired
+   */
   token(options: TokenOptions): Promise<FreshToken>;
 }
 
@@ -56,7 +60,7 @@ export function createTokenSource(client: ApiClient, pod: Pod, clock: Clock): To
         // As in the kubelet, other changes of the pod do not wait for a token. It stays due, so the next sweep requests it
         // again.
         if (known && known.expiresAt > clock.now()) return known;
-        throw error;
+        throw isNotFound(error) ? absent(errorText(error)) : error;
       }
     },
   };
