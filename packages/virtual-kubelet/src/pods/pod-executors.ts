@@ -1,4 +1,4 @@
-import { errorText, untilAborted, type Clock, type Logger } from "@kip/base";
+import { defined, errorText, untilAborted, type Clock, type Logger } from "@kip/base";
 import {
   ignoreNotFound,
   isNotFound,
@@ -93,22 +93,50 @@ async function measured<T>(
 }
 
 async function apply(
-  { provider, problems, resolve, status }: PodExecutorOptions,
+  options: PodExecutorOptions,
   { state, change, signal }: Context<"apply">,
 ): Promise<PodChange> {
+  const { provider, problems, resolve, status, clock } = options;
   const { api, content } = state();
   const mayRun = !content.applied && api.pod.status?.startTime !== undefined;
   if (!content.applied && !mayRun) await provider.admit?.(api.pod);
-  const resolved = await resolve(api.pod, content.applied).catch(async (error: unknown) => {
-    if (mayRun && !signal.aborted) await provider.resume?.(api.pod);
+  let resolved: ResolvedPod;
+  try {
+    resolved = await resolve(api.pod, content.applied);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    if (mayRun) await provider.resume?.(api.pod);
+    else if (!content.applied && isOverdue(api.pod, clock.now())) return expire(options, api.pod);
     throw error;
-  });
+  }
   signal.throwIfAborted();
   change({ kind: "offered", generation: api.pod.metadata.generation });
   await problems.watch("apply", () => provider.apply(resolved, signal));
   if (!state().provider.isStatusInvalid) problems.clear();
   status.refresh();
   return { kind: "applied", revision: content.revision, resolved };
+}
+
+/** When the node got the pod, as `metav1.Time`. Unlike the start time, it is there before the provider has the pod. */
+function boundAt({ status }: Pod): string | undefined {
+  const bound = status?.conditions?.find(({ type }) => type === "PodScheduled");
+  return bound?.lastTransitionTime;
+}
+
+/** Whether a pod that its provider never had has waited for longer than it may be active. */
+function isOverdue(pod: Pod, nowMs: number): boolean {
+  const { activeDeadlineSeconds: seconds = Number.POSITIVE_INFINITY } = pod.spec;
+  return nowMs - Date.parse(boundAt(pod) ?? "") >= seconds * 1000;
+}
+
+/** Fails a pod that {@link isOverdue}, like a kubelet, which counts the wait for a ConfigMap or Secret. */
+function expire({ clock, recordEvent, status }: PodExecutorOptions, pod: Pod): PodChange {
+  const reason = "DeadlineExceeded";
+  const message = "Pod was active on the node longer than the specified deadline";
+  recordEvent(pod, { type: "Normal", reason, message });
+  const ended = goneStatus(pod, wireTime(clock.now()));
+  status.write(defined({ ...ended, reason, message, startTime: boundAt(pod) }));
+  return { kind: "rejected" };
 }
 
 /** Fails a pod that can never run here, with the kubelet's words before the reason. */

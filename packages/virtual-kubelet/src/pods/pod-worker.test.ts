@@ -328,6 +328,25 @@ describe("PodWorker", () => {
     assert.deepEqual(resumed, ["old"]);
   });
 
+  it("ends a pod that has waited for its Secret for longer than it may be active", async () => {
+    const resolve = () =>
+      Promise.reject(new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found'));
+    const spec = { ...stored.spec, activeDeadlineSeconds: 60 };
+    const worker = await start(pod({ spec }), client(), client(), resolve);
+    await clock.advance(50_000);
+    assert.equal(worker.pod.status?.phase, "Pending");
+    await clock.advance(20_000);
+    const { phase, reason, containerStatuses: [main] = [] } = worker.pod.status ?? {};
+    assert.deepEqual([phase, reason], ["Failed", "DeadlineExceeded"]);
+    assert.equal(main?.state?.terminated?.reason, "ContainerStatusUnknown");
+    assert.equal(events.at(-1), "DeadlineExceeded");
+    // The provider knows what one is doing that it may have.
+    const status = { ...worker.pod.status, phase: "Running", startTime: "2000-01-01T00:00:00Z" };
+    const running = await start(pod({ spec, status }), client(), client(), resolve);
+    await clock.advance(100_000);
+    assert.equal(running.pod.status?.phase, "Running");
+  });
+
   it("keeps a status that the provider reported before its call failed", async () => {
     // It writes once. Its next call has nothing to do.
     provider.gate = async ({ uid }) => {
