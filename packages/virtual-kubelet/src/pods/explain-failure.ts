@@ -3,7 +3,7 @@ import { wireTime } from "@kip/k8s-client";
 import type { StepFailure } from "@kip/reconcile";
 import { VirtualKubeletError } from "../errors.ts";
 import { waitingStatus } from "./fallback-statuses.ts";
-import { hasStarted } from "./pod-facts.ts";
+import { hasBegun } from "./pod-facts.ts";
 import { isPlanned, type PodStep } from "./pod-plan.ts";
 import type { PodState } from "./pod-state.ts";
 import type { ProviderProblems } from "./provider-problems.ts";
@@ -27,7 +27,7 @@ export function explainFailure(
   logger.warn(`Could not ${step.kind} a pod`, { delayMs, err: error });
   const { pod } = state.api;
   // A status from the provider, now or before a restart, must not be overwritten.
-  const hasBetterStatus = state.provider.hasReported || hasStarted(pod);
+  const hasBetterStatus = state.provider.hasReported || hasBegun(pod);
   if (VirtualKubeletError.is(error, "VK_UNRESOLVED")) {
     if (!hasBetterStatus) status.write(waitingStatus(pod, error, wireTime(clock.now())));
     return;

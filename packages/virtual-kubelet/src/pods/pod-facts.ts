@@ -29,11 +29,16 @@ export function hasStarted({ status }: Pod): boolean {
   return status?.phase !== undefined && status.phase !== "Pending";
 }
 
-/** Whether the API shows that one of the pod's containers has run. Its pod may still be pending. */
+/** Whether the API shows that one of the pod's containers has run. */
 export function hasRun({ containerStatuses = [], initContainerStatuses = [] }: PodStatus): boolean {
   return [...initContainerStatuses, ...containerStatuses].some(
     ({ state, lastState }) => state?.running ?? state?.terminated ?? lastState?.terminated,
   );
+}
+
+/** Whether something of the pod is or was running. A pod whose init containers run is still pending. */
+export function hasBegun(pod: Pod): boolean {
+  return hasStarted(pod) || hasRun(pod.status ?? {});
 }
 
 /** The pod's `resourceVersion` as a number. Versions of one object can be compared (etcd revisions). */

@@ -328,6 +328,28 @@ describe("PodWorker", () => {
     assert.deepEqual(resumed, ["old"]);
   });
 
+  it("keeps the status of a pending pod of which a container has run, while its Secret is missing", async () => {
+    const resolve = () =>
+      Promise.reject(new VirtualKubeletError("VK_UNRESOLVED", "services have not been synced yet"));
+    const init = {
+      name: "init",
+      image: "x:1",
+      imageID: "",
+      ready: true,
+      restartCount: 2,
+      state: { terminated: { exitCode: 0 } },
+    };
+    const status = {
+      phase: "Pending",
+      startTime: "2030-01-01T00:00:00Z",
+      initContainerStatuses: [init],
+    };
+    const spec = { ...stored.spec, initContainers: [{ name: "init", image: "x:1" }] };
+    const worker = await start(pod({ spec, status }), client(), client(), resolve);
+    await clock.advance(0);
+    assert.deepEqual(worker.pod.status?.initContainerStatuses, [init]);
+  });
+
   it("ends a pod that has waited for its Secret for longer than it may be active", async () => {
     const resolve = () =>
       Promise.reject(new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found'));

@@ -12,7 +12,7 @@ import type { ResolvedPod, VolumeFile } from "../pod-provider.ts";
 import { volumeContent, type VolumeContent, type VolumeSources } from "../volumes/volume-files.ts";
 import { ContentBudget } from "../references/content-budget.ts";
 import { isAbsent } from "../references/reference.ts";
-import { hasRun, hasStarted } from "./pod-facts.ts";
+import { hasBegun } from "./pod-facts.ts";
 import { pullSecrets } from "./pull-secrets.ts";
 
 /** The sources for resolving a pod's references. */
@@ -68,8 +68,8 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
   }
   const [firstMissing] = missing.values();
   const canHoldBack = sources.holdsBackContainers === true;
-  const hasBegun = hasStarted(pod) || hasRun(pod.status ?? {});
-  if (firstMissing && !(canHoldBack && (hasBegun || canBegin(pod, missing)))) throw firstMissing;
+  if (firstMissing && !(canHoldBack && (hasBegun(pod) || canBegin(pod, missing))))
+    throw firstMissing;
   const files = new Map<string, readonly VolumeFile[]>();
   const missingFiles = new Set<string>();
   let refreshAt = Number.POSITIVE_INFINITY;
@@ -77,7 +77,7 @@ export async function resolvePod(pod: Pod, sources: ResolveSources): Promise<Res
     const content = await volumeContent(volume, { ...sources, pod, budget })
       .catch(previousIfAbsent(previousContent(sources.previous, volume)))
       .catch((error: unknown) => {
-        if (!(canHoldBack && hasBegun && isAbsent(error))) throw error;
+        if (!(canHoldBack && hasBegun(pod) && isAbsent(error))) throw error;
         missingFiles.add(volume.name);
         return undefined;
       });
