@@ -4,8 +4,9 @@ import { defined } from "@kip/base";
 import { hasRun } from "@kip/virtual-kubelet/status";
 import type { CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
-import { reportedLists } from "./container-lists.ts";
 import { restartPolicy } from "../state/restart-policy.ts";
+import { reportedLists, waitingLists } from "./container-lists.ts";
+import type { ContainerLists } from "./container-status.ts";
 import { afterEnd } from "./lost-containers.ts";
 import { withShortMessage } from "./short-message.ts";
 
@@ -19,11 +20,24 @@ const maxEnd = 200 * 1024;
 export function reportedEnd(report: ReportedPod, state: CellState, pod: Pod): PodEnd | undefined {
   const { phase, reason, message } = report;
   if (phase !== "Succeeded" && phase !== "Failed") return undefined;
-  const lists = afterEnd(reportedLists(report, state, pod), {
-    isInitialized: wasInitialized(state.status ?? pod.status ?? {}, pod),
+  return defined({
+    phase,
+    reason,
+    message,
+    ...ended(reportedLists(report, state, pod), state, pod),
+  });
+}
+
+/** The statuses of a pod that ends while it waits for a cell. */
+export function endedWaiting(state: CellState, pod: Pod): ContainerLists {
+  return ended(waitingLists(state, pod), state, pod);
+}
+
+function ended(lists: ContainerLists, { status }: CellState, pod: Pod): ContainerLists {
+  return afterEnd(lists, {
+    isInitialized: wasInitialized(status ?? pod.status ?? {}, pod),
     neverRestarts: restartPolicy(pod) === "Never",
   });
-  return defined({ phase, reason, message, ...lists });
 }
 
 /**

@@ -4,7 +4,7 @@ import type { CellChange } from "../../state/cell-change.ts";
 import type { PodEnd } from "../../state/cell.ts";
 import { lossEnd } from "../../status/lost-cell.ts";
 import { cellLost } from "../../status/lost-containers.ts";
-import { storedEnd } from "../../status/pod-end.ts";
+import { endedWaiting, storedEnd } from "../../status/pod-end.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, type CellTools } from "./step-context.ts";
 
@@ -20,8 +20,13 @@ const readBackoff = { initialMs: 1000, maxMs: 300_000 };
 const removalWaitMs = 60_000;
 
 /** Ends a pod that has waited for its cell longer than it may be active. */
-export async function expire({ change }: Pick<CellContext, "change">): Promise<CellChange> {
-  change({ kind: "ended", podEnd: { phase: "Failed", ...deadlineExceeded } });
+export async function expire({
+  state,
+  change,
+}: Pick<CellContext, "state" | "change">): Promise<CellChange> {
+  const { object } = state().pod;
+  const lists = object && endedWaiting(state(), object);
+  change({ kind: "ended", podEnd: { phase: "Failed", ...deadlineExceeded, ...lists } });
   return { kind: "waits", ...deadlineExceeded };
 }
 
