@@ -52,7 +52,8 @@ export async function startKip(given: StartKipOptions): Promise<RunningKip> {
     const { orphans, settings } = opened;
     const healthMs = (): number | undefined => settings.current.cloudHealthIntervalMs;
     const podCells = (): readonly Cell[] => withPods(cells.list());
-    const parts = { orphans, provider, cells: podCells, healthMs };
+    const known = { cells: podCells, knownCells: () => cells.list() };
+    const parts = { orphans, provider, ...known, healthMs };
     const collecting = collect({ ...options, ...parts, signal });
     return {
       provider,

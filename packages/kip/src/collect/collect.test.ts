@@ -36,6 +36,7 @@ describe("collect()", () => {
       }),
       provider: { askCloud: async () => {}, hasWorker: () => false, freeCell: () => {} },
       cells: () => [],
+      knownCells: () => [],
       healthMs: () => undefined,
       signal: ending.signal,
     });

@@ -1,4 +1,5 @@
 import { every, type EveryOptions } from "@kip/base";
+import type { KubeObject } from "@kip/k8s-client";
 import type { Cell } from "../state/cell.ts";
 import { hostRelease } from "./empty-hosts.ts";
 import { freeFinishedPods, type FinishedPodsOptions } from "./finished-pods.ts";
@@ -21,6 +22,8 @@ export interface CollectOptions extends Omit<GoneNodesOptions, "clusterID"> {
   };
   /** The cells of this node that have a pod. */
   readonly cells: () => readonly Cell[];
+  /** All Cells of this node, by a watch. */
+  readonly knownCells: () => readonly Pick<KubeObject, "metadata">[];
   /** How often to ask the cloud about unreachable cells, milliseconds. Undefined: as often as for the rest. */
   readonly healthMs: () => number | undefined;
   readonly signal: AbortSignal;
@@ -31,7 +34,7 @@ export interface CollectOptions extends Omit<GoneNodesOptions, "clusterID"> {
  * throws.
  */
 export async function collect(options: CollectOptions): Promise<void> {
-  const { client, controllerID, clusterID = controllerID, orphans, provider, cells } = options;
+  const { client, controllerID, clusterID = controllerID, provider, cells } = options;
   const { healthMs, clock, logger, signal } = options;
   const goneNodes = new GoneNodes({ ...options, clusterID });
   const common = { intervalMs, clock, logger, signal };
@@ -44,7 +47,7 @@ export async function collect(options: CollectOptions): Promise<void> {
       },
       async () => await provider.askCloud(),
     ),
-    collectOrphans(orphans, common),
+    collectOrphans(options, common),
     releaseHosts(options, common),
     every({ ...common, what: "free the cells of finished pods" }, async () => {
       await freeFinishedPods({ client, cells: cells(), provider });
@@ -69,11 +72,17 @@ async function releaseHosts({ driver, logger }: CollectOptions, common: Common):
   await every({ ...common, what }, hostRelease(driver.hosts, logger));
 }
 
-async function collectOrphans(orphans: OrphanInstances, options: Common): Promise<void> {
+async function collectOrphans(
+  { orphans, knownCells }: CollectOptions,
+  options: Common,
+): Promise<void> {
   const what = "compare the instances with the Cells";
   await Promise.all([
     orphans.begin(options.signal),
     // Concurrently, so that an instance that does not end does not prevent finding others.
-    every({ ...options, isImmediate: false, what }, async () => void (await orphans.collect())),
+    every({ ...options, isImmediate: false, what }, async () => {
+      const known = new Set(knownCells().map(({ metadata }) => metadata.uid));
+      await orphans.collect((token) => known.has(token));
+    }),
   ]);
 }

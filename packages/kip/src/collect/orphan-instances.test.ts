@@ -52,6 +52,26 @@ describe("OrphanInstances", () => {
     assert.equal(await collect("a"), 0);
   });
 
+  it("reads the Cells only if an instance has none that is known", async () => {
+    const { driver, launch, common } = newCloud();
+    const uids = ["a", "b"];
+    let reads = 0;
+    const list = async (): Promise<readonly Cell[]> => {
+      reads++;
+      return await Promise.resolve(uids.map((uid) => ({ metadata: { uid } }) as Cell)); // what is read
+    };
+    const orphans = new OrphanInstances({ ...common, store: { list } });
+    for (const token of uids) await launch(token);
+    assert.equal(await orphans.collect((token) => uids.includes(token)), 0);
+    assert.equal(reads, 0);
+    // One of another node, whose Cell the watch does not show.
+    assert.equal(await orphans.collect((token) => token === "a"), 0);
+    const orphan = await launch("c");
+    assert.equal(await orphans.collect((token) => uids.includes(token)), 1);
+    await driver.waitForTerminated(orphan.id);
+    assert.equal(reads, 2);
+  });
+
   it("leaves the instances of another cluster alone that has the same ID of the installation, and says so", async () => {
     const { driver, launch, collect, logged } = newCloud();
     const theirs = await launch("a", driver, { "kip-cluster": "there" });

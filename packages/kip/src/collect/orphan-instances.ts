@@ -201,10 +201,16 @@ export class OrphanInstances {
     logger.warn("Terminated an instance without a Cell", fields);
   }
 
-  /** @returns the number of orphans found */
-  async collect(): Promise<number> {
+  /**
+   * Terminates the orphans that exist now.
+   *
+   * @param isKnown whether an instance's token is the UID of a Cell that exists, by a watch. The Cells are not read unless an
+   * instance has another token: thousands of them take seconds. @default none is
+   * @returns the number of orphans found
+   */
+  async collect(isKnown: (token: string) => boolean = () => false): Promise<number> {
     const { logger } = this.#options;
-    const orphans = await this.#find();
+    const orphans = await this.#find(isKnown);
     for (const orphan of orphans) {
       try {
         await this.#terminate(orphan);
@@ -215,9 +221,11 @@ export class OrphanInstances {
     return orphans.length;
   }
 
-  async #find(): Promise<readonly Instance[]> {
+  async #find(isKnown: (token: string) => boolean = () => false): Promise<readonly Instance[]> {
     const { driver, store } = this.#options;
-    const instances = (await driver.list()).filter((each) => this.#isOwn(each));
+    const instances = (await driver.list()).filter(
+      (each) => this.#isOwn(each) && !isKnown(each.token),
+    );
     if (instances.length === 0) return [];
     const tokens = new Set((await store.list()).map((cell) => cell.metadata.uid));
     return instances.filter((instance) => !tokens.has(instance.token));
