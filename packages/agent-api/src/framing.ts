@@ -2,7 +2,7 @@ import type { Writable } from "node:stream";
 import { AgentError } from "./errors.ts";
 /**
  * Framing of exec and attach: each direction is a sequence of frames
- * `channel (1 byte) | length (4 bytes, big endian, ≤ 1 MiB) | payload`.
+ * `channel (1 byte) | length (4 bytes, big endian, ≤ 1 MiB; exit and resize ≤ 64 KiB) | payload`.
  *
  * | channel | direction | payload |
  * | --- | --- | --- |
@@ -22,19 +22,21 @@ export type Channel = (typeof channels)[keyof typeof channels];
 
 /** Maximum payload of one frame, bytes. */
 export const maxFrameBytes = 1024 * 1024;
+/** Maximum payload of a frame that is yielded whole, and of one with a document, bytes. */
+const maxWholeBytes = 64 * 1024;
 
 const headerBytes = 5;
 
-/** A decoded frame. */
+/** A decoded frame, or a part of one above 64 KiB. */
 export interface Frame {
   readonly channel: Channel;
   /** A part of the parser's input, which must not be changed afterwards. Not a copy. */
   readonly payload: Buffer;
 }
 
-/** The five-byte header of a payload of `length` bytes (0 to {@link maxFrameBytes}). */
+/** The five-byte header of a payload of `length` bytes (0 to the limit of its channel). */
 export function frameHeader(channel: Channel, length: number): Buffer {
-  if (length > maxFrameBytes) throw new RangeError(`A frame takes no ${length} bytes`);
+  if (length > maxBytesOf(channel)) throw new RangeError(`A frame takes no ${length} bytes`);
   const header = Buffer.allocUnsafe(headerBytes);
   header.writeUInt8(channel, 0);
   header.writeUInt32BE(length, 1);
@@ -42,18 +44,20 @@ export function frameHeader(channel: Channel, length: number): Buffer {
 }
 
 /**
- * Splits a byte stream into frames. Stores at most one unfinished frame, and copies each byte a limited number of times,
- * however small the peer's chunks are.
+ * Splits a byte stream into frames. Copies each byte a limited number of times, however small the peer's chunks are.
+ *
+ * A frame of up to 64 KiB is yielded whole, and a longer one in parts of at least that. So a hostile peer that does not finish
+ * its frames takes no more than that of each stream.
  */
 export class FrameParser {
-  /** The unfinished frame, in the first {@link #restBytes} bytes. */
+  /** Bytes that are kept until there are enough, in the first {@link #restBytes} bytes. */
   #rest: Buffer = Buffer.alloc(0);
   #restBytes = 0;
-  /** Number of bytes that are needed before parsing can continue. */
-  #wantedBytes = headerBytes;
+  /** The frame whose header was read, with the length of its payload that is missing, bytes. */
+  #frame: { readonly channel: Channel; missingBytes: number } | undefined;
 
   /**
-   * The frames that this chunk completes.
+   * The frames, or parts of long ones, that this chunk completes.
    *
    * @throws {AgentError} code `AGENT_FRAME_INVALID` for an unknown channel or a length above the limit
    */
@@ -66,16 +70,17 @@ export class FrameParser {
       this.#rest = Buffer.alloc(0); // the yielded frames refer to it
       this.#restBytes = 0;
     }
-    this.#wantedBytes = headerBytes;
-    while (data.length >= headerBytes) {
-      const channel = readChannel(data.readUInt8(0));
-      const length = data.readUInt32BE(1);
-      if (length > maxFrameBytes) throw invalidFrame(`its length is ${length} bytes`);
-      this.#wantedBytes = headerBytes + length;
-      if (data.length < this.#wantedBytes) break;
-      const payload = data.subarray(headerBytes, this.#wantedBytes);
-      data = data.subarray(this.#wantedBytes);
-      this.#wantedBytes = headerBytes;
+    while (data.length >= this.#wantedBytes) {
+      if (this.#frame === undefined) {
+        this.#frame = readHeader(data);
+        data = data.subarray(headerBytes);
+        continue;
+      }
+      const { channel, missingBytes } = this.#frame;
+      const payload = data.subarray(0, missingBytes);
+      data = data.subarray(payload.length);
+      this.#frame.missingBytes -= payload.length;
+      if (this.#frame.missingBytes === 0) this.#frame = undefined;
       yield { channel, payload };
     }
     this.#keep(data);
@@ -87,10 +92,15 @@ export class FrameParser {
    * @throws {AgentError} code `AGENT_FRAME_INVALID` if it ended within a frame
    */
   end(): void {
-    if (this.#restBytes > 0) throw invalidFrame("the stream ends within it");
+    if (this.#frame || this.#restBytes > 0) throw invalidFrame("the stream ends within it");
   }
 
-  /** Appends bytes to the unfinished frame, in a buffer that doubles its size. */
+  /** Number of bytes that are needed before parsing can continue. */
+  get #wantedBytes(): number {
+    return this.#frame ? Math.min(this.#frame.missingBytes, maxWholeBytes) : headerBytes;
+  }
+
+  /** Keeps bytes, in a buffer that doubles its size. */
   #keep(bytes: Buffer): void {
     const size = this.#restBytes + bytes.length;
     if (size > this.#rest.length) {
@@ -152,6 +162,19 @@ async function room(stream: Writable): Promise<void> {
     };
     stream.once("drain", done).once("close", done);
   });
+}
+
+/** Reads the header at the beginning of `data`, and checks its length before the payload is kept. */
+function readHeader(data: Buffer): { readonly channel: Channel; missingBytes: number } {
+  const channel = readChannel(data.readUInt8(0));
+  const length = data.readUInt32BE(1);
+  if (length > maxBytesOf(channel)) throw invalidFrame(`its length is ${length} bytes`);
+  return { channel, missingBytes: length };
+}
+
+function maxBytesOf(channel: Channel): number {
+  const isDocument = channel === channels.exit || channel === channels.resize;
+  return isDocument ? maxWholeBytes : maxFrameBytes;
 }
 
 function readChannel(value: number): Channel {

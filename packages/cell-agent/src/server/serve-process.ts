@@ -8,6 +8,9 @@ import { framedOutput } from "./small-pieces.ts";
 
 const decodeSize = decode.object({ columns: decode.integer, rows: decode.integer });
 
+/** Maximum length of an error's text, UTF-16 units. Kip shows as much of it. */
+const maxErrorLength = 4096;
+
 /** Runs a process on streams: exec or attach of a container. */
 export type RunProcess = (
   streams: ProcessStreams,
@@ -52,7 +55,7 @@ export async function serveProcess(
     await flushed(streams.stderr);
     await writer.writeJson(channels.exit, { exitCode });
   } catch (error) {
-    await writer.writeJson(channels.exit, { error: errorText(error) });
+    await writer.writeJson(channels.exit, { error: errorText(error).slice(0, maxErrorLength) });
   } finally {
     resizes.end();
     if (!stream.destroyed) stream.end();
