@@ -201,4 +201,21 @@ describe("numberLogFiles()", () => {
     await numberLogFiles(folder.path);
     assert.deepEqual(fs.readdirSync(folder.path).sort(), ["1.log", "current.log"]);
   });
+
+  it("reads the directory once for all callers that wait, after the last of them called", async (t) => {
+    using folder = temporaryFolder();
+    const writer = new Writer(folder.path);
+    await settleLog(folder.path);
+    const reads = t.mock.method(calls, "readdir");
+    const first = numberLogFiles(folder.path); // begins at once
+    const others = Array.from({ length: 100 }, async () => {
+      await numberLogFiles(folder.path);
+      assert.equal(await contentOf(folder.path), lines(2));
+    });
+    writer.next();
+    await first;
+    await Promise.all(others);
+    const ofCallers = 101; // in `contentOf`
+    assert.ok(reads.mock.callCount() - ofCallers < 10, `${reads.mock.callCount()} reads`);
+  });
 });

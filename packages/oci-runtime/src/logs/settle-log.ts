@@ -28,6 +28,9 @@ const maxSteps = 100;
 /** The log's reader and its rotation may both notice a new file. */
 const queue = new SerialQueue();
 
+/** Runs of {@link numberLogFiles} that have not begun, by directory. */
+const waiting = new Map<string, Promise<void>>();
+
 /**
  * Numbers every file that conmon has started, and makes the next one wait under a second name, so that it is not lost when
  * conmon switches to another one. Each step is one system call, is correct in any state that conmon or a killed agent has left,
@@ -42,11 +45,21 @@ export async function settleLog(directory: string, calls: SettleCalls = fs): Pro
   }, directory);
 }
 
-/** The first part of {@link settleLog}. It needs no disk space, and is sufficient for readers. */
+/**
+ * The first part of {@link settleLog}. It needs no disk space, and is sufficient for readers. Callers share a run that has not
+ * begun, because a log may have hundreds of readers. One that has begun may have missed what its caller knows of.
+ */
 export async function numberLogFiles(directory: string): Promise<void> {
-  await queue.run(async () => {
+  const shared = waiting.get(directory);
+  if (shared) return await shared;
+  let hasBegun = false;
+  const run = queue.run(async () => {
+    hasBegun = true;
+    waiting.delete(directory);
     for (let step = 0; step < maxSteps && (await numberOne(directory, fs)); step++);
   }, directory);
+  if (!hasBegun) waiting.set(directory, run);
+  await run;
 }
 
 /** Whether a file is waiting for conmon, so that a change of it will indicate a full file. */
