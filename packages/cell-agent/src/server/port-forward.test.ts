@@ -7,6 +7,7 @@ import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { AgentError } from "@kip/agent-api";
 import { portOf, runCommand, silentLogger } from "@kip/base";
+import { eventually } from "@kip/testing";
 import { dialCommand, servePortForward } from "./port-forward.ts";
 
 describe("dialCommand()", () => {
@@ -156,6 +157,39 @@ describe("servePortForward()", () => {
     agent.close();
   });
 
+  for (const networkNamespace of [undefined, "/proc/self/ns/net"])
+    it(`gives up a port that does not answer, in ${networkNamespace ?? "the machine's network"}`, async (t) => {
+      if (process.getuid?.() !== 0) return t.skip("needs root");
+      const { port, end } = await fullServer();
+      const idle = connecting();
+      const failed: Promise<unknown>[] = [];
+      const agent = http2.createServer().on("stream", (stream) => {
+        const connectMs = failed.length === 0 ? 500 : 60_000;
+        const options = { port, networkNamespace, logger: silentLogger, connectMs };
+        const served = servePortForward(
+          stream.on("error", () => {}),
+          options,
+        );
+        failed.push(served.catch((error: unknown) => error).finally(() => stream.close()));
+      });
+      const client = http2.connect(`http://127.0.0.1:${await listen(agent)}`);
+      const late = client.request({ ":method": "POST" }, { endStream: false });
+      await once(
+        late.on("error", () => {}),
+        "close",
+      );
+      const message = `Cannot connect to port ${port} of the pod: no answer within 0.5 s`;
+      assert.deepEqual(await failed[0], new AgentError("AGENT_PORT_REFUSED", message));
+      const left = client.request({ ":method": "POST" }, { endStream: false });
+      await eventually(() => connecting() > idle);
+      left.on("error", () => {}).close(http2.constants.NGHTTP2_CANCEL);
+      await failed[1];
+      await eventually(() => connecting() === idle);
+      client.close();
+      agent.close();
+      end();
+    });
+
   it("ends when its client leaves, though the server neither reads nor sends", async (t) => {
     if (process.getuid?.() !== 0) return t.skip("needs root");
     const server = net.createServer({ pauseOnConnect: true });
@@ -183,6 +217,25 @@ describe("servePortForward()", () => {
     server.close();
   });
 });
+
+/** Number of this process's connections that wait for an answer, and of programs that it has started. */
+function connecting(): number {
+  const isConnecting = (name: string): boolean => name === "ConnectWrap";
+  return process.getActiveResourcesInfo().filter(isConnecting).length + children();
+}
+
+/** A server that accepts nothing, and whose queue of connections is full. So the kernel drops what asks for another one. */
+async function fullServer(): Promise<{ readonly port: number; readonly end: () => void }> {
+  const script = `
+    socket(S, AF_INET, SOCK_STREAM, 0) && bind(S, pack_sockaddr_in(0, INADDR_LOOPBACK)) && listen(S, 0) or die;
+    my ($port) = unpack_sockaddr_in(getsockname(S));
+    socket(C, AF_INET, SOCK_STREAM, 0) && connect(C, getsockname(S)) or die;
+    syswrite STDOUT, $port;
+    exec 'sleep', '60'`;
+  const program = spawn("/usr/bin/perl", ["-MSocket", "-e", `$^F = 255; ${script}`]);
+  const [port] = (await once(program.stdout.setEncoding("utf8"), "data")) as [string];
+  return { port: Number(port), end: () => void program.kill() };
+}
 
 /** Number of programs that this process has started and that still run. */
 function children(): number {

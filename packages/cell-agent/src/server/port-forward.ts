@@ -6,8 +6,19 @@ import { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AgentError } from "@kip/agent-api";
-import { errorText, hasPipes, SerialQueue, untilAborted, type Logger } from "@kip/base";
+import {
+  errorText,
+  hasPipes,
+  SerialQueue,
+  systemClock,
+  untilAborted,
+  withTimeout,
+  type Logger,
+} from "@kip/base";
 import { mergedPieces } from "./small-pieces.ts";
+
+/** How long connecting may take, milliseconds. Kip waits 30 s for the response, and then takes the cell for unreachable. */
+const usualConnectMs = 25_000;
 
 /** How long a server may take to read what it has not read when both directions have ended, milliseconds. */
 const lingerMs = 60_000;
@@ -32,15 +43,25 @@ export async function servePortForward(
     /** File of the pod's network namespace. Absent for the machine's own network. */
     readonly networkNamespace: string | undefined;
     readonly logger: Logger;
+    /** How long connecting may take, milliseconds. @default 25000 */
+    readonly connectMs?: number | undefined;
   },
 ): Promise<void> {
-  const { port, networkNamespace, logger } = options;
+  const { port, networkNamespace, logger, connectMs = usualConnectMs } = options;
   const gone = new AbortController();
   stream.once("close", () => gone.abort());
-  const connection =
-    networkNamespace === undefined
-      ? await connectLocally(port)
-      : await connectInNamespace(networkNamespace, port, { logger, signal: gone.signal });
+  const connection = await withTimeout(
+    async (signal) =>
+      networkNamespace === undefined
+        ? await connectLocally(port, signal)
+        : await connectInNamespace(networkNamespace, port, { logger, signal }),
+    {
+      limitMs: connectMs,
+      clock: systemClock,
+      signal: gone.signal,
+      error: () => refused(port, `no answer within ${connectMs / 1000} s`),
+    },
+  );
   if (stream.destroyed) return void connection.destroy();
   stream.respond({ ":status": 200, "content-type": "application/octet-stream" });
   stream.once("close", () => {
@@ -62,20 +83,26 @@ export async function servePortForward(
   stream.destroy();
 }
 
-async function connectLocally(port: number): Promise<Duplex> {
+async function connectLocally(port: number, signal: AbortSignal): Promise<Duplex> {
   try {
-    return await connected("127.0.0.1", port);
+    return await connected("127.0.0.1", port, signal);
   } catch (error) {
-    return await connected("::1", port).catch(() => {
+    signal.throwIfAborted();
+    return await connected("::1", port, signal).catch(() => {
       throw refused(port, errorText(error));
     });
   }
 }
 
-async function connected(host: string, port: number): Promise<Duplex> {
+async function connected(host: string, port: number, signal: AbortSignal): Promise<Duplex> {
   const socket = net.connect({ host, port, allowHalfOpen: true });
-  await once(socket, "connect");
-  return socket;
+  try {
+    await once(socket, "connect", { signal });
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
 }
 
 async function connectInNamespace(
