@@ -100,7 +100,10 @@ export interface KubeletApiOptions extends KubeletTls {
   /** @default the users of `allowedUsers` */
   readonly authorize?: KubeletAuthorize | undefined;
   readonly limits?: Partial<KubeletLimits> | undefined;
-  /** Time without any frame from the client until a stream connection is closed, milliseconds, or Infinity. @default 4 hours */
+  /**
+   * Time without a frame from the client or data for it until a stream connection is closed, milliseconds, or Infinity.
+   * @default 4 hours
+   */
   readonly streamIdleTimeoutMs?: number | undefined;
   /** Time for a client to open the requested streams, milliseconds. @default 30 seconds */
   readonly streamCreationTimeoutMs?: number | undefined;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { duplexPair, type Duplex } from "node:stream";
 import { describe, it } from "node:test";
 import { AsyncQueue, silentLogger, systemClock } from "@kip/base";
+import { ManualClock } from "@kip/testing";
 import * as fc from "fast-check";
 import { SpdyTestClient } from "../../../test/spdy-test-client.ts";
 import type { RemoteStream } from "../transport/remote-streams.ts";
@@ -238,6 +239,20 @@ describe("SpdyConnection", () => {
     const { server, client } = connect({ idleTimeoutMs: 1 });
     await client.closed;
     assert.ok(server.gone.aborted);
+  });
+
+  it("keeps a connection that has output for a silent client, as a kubelet does", async () => {
+    const clock = new ManualClock();
+    const { server, client } = connect({ idleTimeoutMs: 60_000, clock });
+    await client.open({});
+    const { duplex } = await nextStream(server);
+    for (let count = 0; count < 5; count++) {
+      await clock.advance(40_000);
+      duplex.write("output");
+    }
+    assert.equal(server.gone.aborted, false);
+    await clock.advance(60_000);
+    await client.closed;
   });
 
   it("answers a breach of the protocol with GOAWAY and closes", async () => {

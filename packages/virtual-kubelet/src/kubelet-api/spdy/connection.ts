@@ -32,7 +32,7 @@ export interface SpdyConnectionOptions {
   readonly streamsPerConnection: number;
   readonly streamHeaderBytes: number;
   readonly streamBufferBytes: number;
-  /** Time without a frame from the client until the connection is closed, milliseconds. */
+  /** Time without a frame from the client or data for it until the connection is closed, milliseconds. */
   readonly idleTimeoutMs: number;
   /** Shared by all connections of the server. */
   readonly turns: Pick<Turns, "pass">;
@@ -74,7 +74,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
   /** Whether a stream is full, or all streams together are. Then the server reads nothing until a reader takes some data. */
   #isHeldUp = false;
   #peerWindowBytes: number | undefined;
-  #lastFrameAt: number;
+  #lastTrafficAt: number;
 
   /** @param head bytes that came with the upgrade request */
   constructor(socket: Duplex, head: Buffer, options: SpdyConnectionOptions) {
@@ -82,7 +82,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
     this.#options = options;
     this.#parser = new FrameParser(options.streamHeaderBytes + 64);
     this.#decoder = new HeaderDecoder(options.streamHeaderBytes);
-    this.#lastFrameAt = options.clock.monotonic();
+    this.#lastTrafficAt = options.clock.monotonic();
     socket.on("drain", () => this.#wake());
     socket.on("error", () => {}); // "close" follows
     socket.once("close", () => {
@@ -126,6 +126,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
 
   sendData(streamId: number, data: Buffer, fin: boolean): void {
     if (this.#ended.signal.aborted) return;
+    this.#lastTrafficAt = this.#options.clock.monotonic();
     this.#socket.cork();
     this.#socket.write(dataHeader(streamId, data.length, fin));
     if (data.length > 0) this.#socket.write(data);
@@ -165,7 +166,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
 
   async #take(chunk: Buffer): Promise<void> {
     for (const frame of this.#parser.push(chunk)) {
-      this.#lastFrameAt = this.#options.clock.monotonic();
+      this.#lastTrafficAt = this.#options.clock.monotonic();
       if (!this.#greeted) {
         this.#greeted = true;
         const window = this.#options.streamBufferBytes;
@@ -269,7 +270,7 @@ export class SpdyConnection implements RemoteStreams, StreamCarrier {
       idleTimeoutMs: this.#options.idleTimeoutMs,
       clock: this.#options.clock,
       ended: this.#ended.signal,
-      lastSignAt: () => this.#lastFrameAt,
+      lastTrafficAt: () => this.#lastTrafficAt,
       probe: () => {
         if (this.#isHeldUp) this.send({ type: "ping", id: pingId });
         pingId += 2;

@@ -6,18 +6,18 @@ import { pause, type Clock } from "@kip/base";
  */
 const probeIntervalMs = 15_000;
 
-/** A connection to watch for a silent client. */
+/** A connection to watch for a client that is idle. */
 export interface WatchedConnection {
-  /** Time without any sign of life after which the connection is idle, milliseconds. */
+  /** Time without traffic after which the connection is idle, milliseconds. */
   readonly idleTimeoutMs: number;
   readonly clock: Clock;
   /** Ends the watch. */
   readonly ended: AbortSignal;
-  /** Time of the client's last sign of life, on the clock's monotonic scale. */
-  lastSignAt(): number;
+  /** Time of the last frame from the client or data for it, on the clock's monotonic scale. */
+  lastTrafficAt(): number;
   /** Called at most every 15 seconds. Sends something if the server is not reading. */
   probe(): void;
-  /** Called once, when the client has been silent for too long. */
+  /** Called once, when there was no traffic for too long. */
   onIdle(): void;
 }
 
@@ -25,7 +25,7 @@ export interface WatchedConnection {
 export async function watchIdle(connection: WatchedConnection): Promise<void> {
   const { clock, ended, idleTimeoutMs } = connection;
   while (!ended.aborted) {
-    const idleLeft = idleTimeoutMs - (clock.monotonic() - connection.lastSignAt());
+    const idleLeft = idleTimeoutMs - (clock.monotonic() - connection.lastTrafficAt());
     if (idleLeft <= 0) return connection.onIdle();
     if (await pause(Math.min(idleLeft, probeIntervalMs), clock, ended)) connection.probe();
   }

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import { describe, it } from "node:test";
 import { silentLogger } from "@kip/base";
+import { ManualClock } from "@kip/testing";
 import type { WebSocket } from "ws";
+import type { RemoteStream } from "../transport/remote-streams.ts";
 import type { ConnectionMemory } from "../transport/stream-memory.ts";
 import { WebSocketConnection } from "./connection.ts";
 import { commandChannels } from "./subprotocols.ts";
@@ -63,6 +65,29 @@ describe("WebSocketConnection.close()", () => {
 });
 
 describe("WebSocketConnection", () => {
+  it("keeps a connection that has output for a silent client, as a kubelet does", async () => {
+    const socket = new HeldWebSocket();
+    const wanted = { stdin: false, stdout: true, stderr: false, tty: false };
+    const clock = new ManualClock();
+    const connection = new WebSocketConnection(socket as unknown as WebSocket, {
+      ...commandChannels("v5.channel.k8s.io", wanted),
+      streamBufferBytes: 1024,
+      memory: ampleMemory(),
+      idleTimeoutMs: 60_000,
+      clock,
+      logger: silentLogger,
+    });
+    const opened = connection.opened[Symbol.asyncIterator]();
+    const { value: stream } = (await opened.next()) as IteratorYieldResult<RemoteStream>;
+    for (let count = 0; count < 5; count++) {
+      await clock.advance(40_000);
+      stream.duplex.write("output");
+    }
+    assert.equal(socket.calls.includes("terminate"), false);
+    await clock.advance(60_000);
+    assert.equal(socket.calls.at(-1), "terminate");
+  });
+
   it("asks once for room when many messages come after the pause, and goes on when there is some", async () => {
     const socket = new HeldWebSocket();
     const wanted = { stdin: true, stdout: false, stderr: false, tty: false };

@@ -36,7 +36,7 @@ export interface WebSocketConnectionOptions {
   readonly closesWhenDone: boolean;
   readonly streamBufferBytes: number;
   readonly memory: ConnectionMemory;
-  /** Time without any frame from the client until the connection is closed, milliseconds. */
+  /** Time without a frame from the client or data for it until the connection is closed, milliseconds. */
   readonly idleTimeoutMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -60,12 +60,12 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
   /** Number of messages that are not sent yet. */
   #unsent = 0;
   #onSent: () => void = () => {};
-  #lastFrameAt: number;
+  #lastTrafficAt: number;
 
   constructor(webSocket: WebSocket, options: WebSocketConnectionOptions) {
     this.#webSocket = webSocket;
     this.#options = options;
-    this.#lastFrameAt = options.clock.monotonic();
+    this.#lastTrafficAt = options.clock.monotonic();
     for (const { channel, data } of options.greetings) this.sendMessage(channel, data, () => {});
     this.#streams = new Map(
       options.channels.map((definition) => [
@@ -75,7 +75,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
     );
     for (const stream of this.#streams.values()) options.memory.watch(stream);
     const sign = (): void => {
-      this.#lastFrameAt = options.clock.monotonic();
+      this.#lastTrafficAt = options.clock.monotonic();
     };
     webSocket.on("message", (data) => {
       sign();
@@ -121,6 +121,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
       ? `${channel}${data.toString("base64")}`
       : Buffer.concat([Buffer.of(channel), data]);
     let isWaiting = false;
+    this.#lastTrafficAt = this.#options.clock.monotonic();
     this.#unsent++;
     this.#webSocket.send(message, { binary: !isBase64 }, (error) => {
       this.#unsent--;
@@ -184,7 +185,7 @@ export class WebSocketConnection implements RemoteStreams, ChannelCarrier {
       idleTimeoutMs: this.#options.idleTimeoutMs,
       clock: this.#options.clock,
       ended: this.#ended.signal,
-      lastSignAt: () => this.#lastFrameAt,
+      lastTrafficAt: () => this.#lastTrafficAt,
       probe: () => {
         if (this.#webSocket.isPaused) this.#webSocket.ping();
       },
