@@ -93,7 +93,10 @@ describe("pricePods() of several", () => {
     assert.equal(message, "Cannot price 2 of the manifest's pods");
     const [first = "", second = "", ...more] = remedy.split("\n");
     assert.match(first, /"m5\.huge": no type of that name/);
-    assert.match(second, /there is no such annotation \(did you mean/);
+    assert.match(
+      second,
+      /no such annotation \(did you mean .*\)\. Correct the annotations in the manifest$/,
+    );
     assert.deepEqual(more, []);
     assert.match(priceText(aws, prices), /^All together, without what cannot be priced: \$/m);
     const json = JSON.parse(JSON.stringify(priceJson(aws, prices)));

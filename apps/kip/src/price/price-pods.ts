@@ -58,7 +58,9 @@ export function pricePods(
     } catch (error) {
       if (!isCodedError(error)) throw error;
       const message = `Cannot price ${pods.kind} "${pods.name}" on ${catalog.cloud} ${catalog.region}: ${errorText(error)}`;
-      const { remedy } = error;
+      // Kip's remedy is for a pod of a cluster.
+      const isAnnotation = error.code === "ANNOTATION_INVALID";
+      const remedy = isAnnotation ? "Correct the annotations in the manifest" : error.remedy;
       unpriced.push({ pods, error: new KipError("MANIFEST_INVALID", message, { remedy }) });
     }
   }
