@@ -10,7 +10,8 @@ const usage = `Usage: kip price -f FILE [--cloud aws|gce|azure] [--region REGION
 
 Says which machine each pod of a manifest would get, the runner-up, what they cost by the hour and the month, and why.
 Reads Pods, and the pods of Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs and Lists. Needs no
-cluster and no account: the prices are those of kip's own list. Fails if a pod would get no machine, after the others.
+cluster and no account: the prices are those of kip's own list. If a pod would get no machine, the command fails after
+it has shown the others.
 
 Example: kip price -f pods.yaml --cloud=gce --region=europe-west1`;
 
