@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { container, desiredPod } from "../../test/desired-pod.ts";
 import { noAllocation } from "./allocation.ts";
-import { containersOf, newRecord } from "./container-record.ts";
+import { containersOf, newRecord, type ContainerRecord } from "./container-record.ts";
 import { podReport } from "./report.ts";
 
 const view = {
@@ -52,6 +52,34 @@ describe("podReport()", () => {
     assert.notEqual(first.id, second.id);
     assert.deepEqual(report(0), { count: 0, id: undefined });
     assert.deepEqual(report(1), first);
+  });
+
+  it("shows how the last run ended while the next one is being created, unless something holds it up", () => {
+    const pod = desiredPod({ containers: [container("main")] });
+    const [main] = containersOf(pod).map(({ desired, kind }) => newRecord(desired, kind));
+    assert.ok(main);
+    const exit = { exitCode: 1, reason: "Error", finishedAt: "2026-01-01T00:00:00Z" };
+    const run = {
+      id: "run-1",
+      attempt: 1,
+      image: "image",
+      imageId: "id",
+      stopSignal: "SIGTERM",
+      logDirectory: "logs",
+    };
+    const report = (more: Partial<ContainerRecord>, startedAtMs?: number) => {
+      const saved = { ...main.saved, run: { ...run, startedAtMs }, lastTerminated: exit };
+      const containers = [{ ...main, saved, ...more }];
+      const { waiting, running, terminated, lastTerminated } =
+        podReport({ ...view, pod, containers }).containers[0] ?? {};
+      return { waiting, running, terminated, lastTerminated };
+    };
+    const none = { waiting: undefined, running: undefined, terminated: undefined };
+    assert.deepEqual(report({}), { ...none, terminated: exit, lastTerminated: undefined });
+    const waiting = { reason: "CreateContainerConfigError" };
+    assert.deepEqual(report({ waiting }), { ...none, waiting, lastTerminated: exit });
+    const running = { startedAt: "1970-01-01T00:00:01Z" };
+    assert.deepEqual(report({}, 1000), { ...none, running, lastTerminated: exit });
   });
 
   it("takes no running init or debugging container for ready, as a kubelet takes none", () => {

@@ -123,11 +123,11 @@ function containerState(
   record: ContainerRecord,
   { waiting: defaultWaiting, messageLength }: ReportContext,
 ): StateReport {
-  const { run } = record.saved;
-  const exit = run?.exit && shortened(run.exit, messageLength);
-  const last = record.saved.lastTerminated && {
-    lastTerminated: shortened(record.saved.lastTerminated, messageLength),
-  };
+  const { run, lastTerminated } = record.saved;
+  // As in a kubelet, a container whose next run is being created shows how the one before ended.
+  const ends = run && !hasBegun(run) ? [lastTerminated] : [run?.exit, lastTerminated];
+  const [exit, before] = ends.map((one) => one && shortened(one, messageLength));
+  const last = before && { lastTerminated: before };
   if (run && isRunning(record))
     return { running: { startedAt: seconds(run.startedAtMs ?? 0) }, ...last };
   if (exit && !record.waiting) return { terminated: exit, ...last };
