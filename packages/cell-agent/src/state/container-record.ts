@@ -169,6 +169,11 @@ export function hasBegun(run: ContainerRun): boolean {
   return run.startedAtMs !== undefined || run.exit !== undefined;
 }
 
+/** Whether a run of the container has ever begun. As in a kubelet, one that could not be created has not run. */
+export function hasRun({ saved: { run } }: Pick<ContainerRecord, "saved">): boolean {
+  return run !== undefined && (hasBegun(run) || run.attempt > 0);
+}
+
 /** The attempt number of the next start. A start that was interrupted is repeated with the same number. */
 export function nextAttempt(record: ContainerRecord): number {
   const { run } = record.saved;

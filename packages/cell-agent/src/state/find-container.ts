@@ -1,5 +1,5 @@
 import { AgentError } from "@kip/agent-api";
-import { hasBegun, isRunning, type ContainerRecord } from "./container-record.ts";
+import { hasBegun, hasRun, isRunning, type ContainerRecord } from "./container-record.ts";
 import type { PodState } from "./pod-state.ts";
 import { runId } from "./run-id.ts";
 
@@ -33,8 +33,8 @@ export function runningId(state: PodState, name: string): string {
  * @throws {AgentError} code `AGENT_CONTAINER_CONFIG` or `AGENT_CONTAINER_NOT_RUNNING`
  */
 export function targetId(state: PodState, name: string): string {
-  const { run } = state.containers.get(name)?.saved ?? {};
-  if (run && (hasBegun(run) || run.attempt > 0)) return runningId(state, name);
+  const record = state.containers.get(name);
+  if (record && hasRun(record)) return runningId(state, name);
   throw new AgentError("AGENT_CONTAINER_CONFIG", `unable to find target container ${name}`);
 }
 

@@ -1,5 +1,5 @@
 import type { DesiredPod, PodReport } from "@kip/agent-api";
-import { isRunning, startsAgain, type ContainerRecord } from "./container-record.ts";
+import { hasRun, isRunning, startsAgain, type ContainerRecord } from "./container-record.ts";
 
 /**
  * The pod's phase, by the kubelet's rules.
@@ -30,7 +30,7 @@ export function podPhase(
   // A pod has not failed before all containers have ended, because its machine ends with it.
   if (init.some((record) => hasFailed(record, restartPolicy)))
     return isAnyOpen ? "Pending" : "Failed";
-  const hasMainRun = main.some((record) => record.saved.run !== undefined);
+  const hasMainRun = main.some(hasRun);
   if (!hasMainRun && init.some((record) => exitCode(record) !== 0)) return "Pending";
   if (!hasMainRun && sidecars.some((record) => !record.saved.started)) return "Pending";
   if (main.some((record) => !isRunning(record) && !hasStopped(record))) return "Pending";

@@ -119,6 +119,18 @@ describe("planPod()", () => {
     assert.deepEqual(words(planPod(view(all))), ["start side"]);
   });
 
+  it("waits for a restarting sidecar as long as no main container could be created", () => {
+    const side = ended(record("side", "sidecar"), 1);
+    side.retryAtMs = 9000;
+    const held = running(withImage(record("a")));
+    assert.ok(held.saved.run);
+    held.saved.run = { ...held.saved.run, startedAtMs: undefined };
+    const all = [side, held, withImage(record("b"))];
+    assert.deepEqual(words(planPod(view(all))), []);
+    running(held);
+    assert.deepEqual(words(planPod(view(all))), ["start b"]);
+  });
+
   it("restarts a failed init container unless the pod must not restart", () => {
     const all = [ended(record("init", "init"), 1), withImage(record("a"))];
     assert.deepEqual(words(planPod(view(all))), ["start init"]);

@@ -3,6 +3,7 @@ import type { NoArguments, Plan, StepOf } from "@kip/reconcile";
 import { resizeOf, type Allocation } from "./allocation.ts";
 import {
   hasEnded,
+  hasRun,
   isBusy,
   isRunning,
   nextAttempt,
@@ -281,7 +282,7 @@ function startable(view: PodView): readonly ContainerRecord[] {
   const result = view.containers.filter((record) => record.kind === "ephemeral");
   const main = view.containers.filter((record) => record.kind === "main");
   // Once a main container has run, initialisation is over for good. Sidecars are still restarted.
-  const isInitialised = main.some((record) => record.saved.run !== undefined);
+  const isInitialised = main.some(hasRun);
   // As in a kubelet, only the last one that has run holds up the next. Sidecars before it may be restarting.
   const last = view.containers.findLastIndex(
     (record) => (record.kind === "init" || record.kind === "sidecar") && nextAttempt(record) > 0,
