@@ -62,6 +62,31 @@ describe("AgentWorker, of an image that cannot be pulled", () => {
     worker.remove(0);
   });
 
+  it("does not wait for longer when the clock is set back meanwhile", async () => {
+    using work = temporaryFolder();
+    const directories = agentDirectories(path.join(work.path, "s"), path.join(work.path, "r"));
+    const clock = new ManualClock();
+    const missing = new Set(["web"]);
+    await using worker = new AgentWorker({
+      directories,
+      clock,
+      logger: silentLogger,
+      onChange: () => {},
+    });
+    await worker.begin(fakeDependencies({ missing }));
+    worker.put(desiredPod());
+    const web = () => worker.report()?.containers[0];
+    await eventually(() => web()?.waiting?.reason === "ErrImagePull");
+    missing.clear();
+    clock.step(-3_600_000);
+    await eventually(async () => {
+      await clock.advance(1000);
+      return web()?.running !== undefined;
+    });
+    assert.ok(clock.monotonic() <= 20_000);
+    worker.remove(0);
+  });
+
   it("names the image of a volume that the container waits for", async () => {
     using work = temporaryFolder();
     const directories = agentDirectories(path.join(work.path, "s"), path.join(work.path, "r"));

@@ -1,5 +1,6 @@
 const initialMs = 10_000;
-const maxMs = 300_000;
+/** Longest pause before something is tried again, milliseconds. */
+export const longestPauseMs = 300_000;
 
 /** The back-off of a container that ends repeatedly. */
 export interface CrashBackoff {
@@ -10,7 +11,7 @@ export interface CrashBackoff {
 
 /** How long to wait before pulling an image again, by number of failures. */
 export function failureDelayMs(failures: number): number {
-  return Math.min(maxMs, initialMs * 2 ** Math.min(failures - 1, 10));
+  return Math.min(longestPauseMs, initialMs * 2 ** Math.min(failures - 1, 10));
 }
 
 /**
@@ -25,9 +26,9 @@ export function countCrash(
   nowMs: number,
   sinceMs: number = nowMs,
 ): { readonly delayMs: number; readonly backoff: CrashBackoff } {
-  if (!last || nowMs - last.updatedAtMs > 2 * maxMs)
+  if (!last || nowMs - last.updatedAtMs > 2 * longestPauseMs)
     return { delayMs: 0, backoff: { delayMs: initialMs, updatedAtMs: nowMs } };
   const delayMs = nowMs - sinceMs < last.delayMs ? last.delayMs : 0;
-  const nextMs = Math.min(maxMs, last.delayMs * 2);
+  const nextMs = Math.min(longestPauseMs, last.delayMs * 2);
   return { delayMs, backoff: { delayMs: nextMs, updatedAtMs: nowMs + delayMs } };
 }

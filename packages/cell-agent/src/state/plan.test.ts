@@ -196,6 +196,21 @@ describe("planPod()", () => {
     assert.deepEqual(planPod(view([one])), { steps: [], wakeAtMs: 5000 });
   });
 
+  it("ends the pauses before retries when the clock was set back, but keeps the pod's deadline", () => {
+    const hourLater = 3_600_000;
+    const crashed = ended(record("a"), 1);
+    const pulled = record("b");
+    const image = { kind: "failed", name: "b", reason: "", message: "", failures: 1 } as const;
+    const at = (atMs: number) => {
+      crashed.retryAtMs = atMs;
+      pulled.image = { ...image, retryAtMs: atMs };
+      return planPod(view([crashed, pulled], { deadlineMs: hourLater }));
+    };
+    assert.deepEqual(at(301_000), { steps: [], wakeAtMs: 301_000 });
+    assert.deepEqual(words(at(hourLater)), ["pull b", "start a"]);
+    assert.equal(at(hourLater).wakeAtMs, hourLater);
+  });
+
   it("asks the registry before each run with pull policy Always", () => {
     const one = ended(record("a"), 1);
     one.desired = { ...one.desired, imagePullPolicy: "Always" };

@@ -10,6 +10,7 @@ import {
   type ContainerRecord,
   type StopReason,
 } from "./container-record.ts";
+import { longestPauseMs } from "./crash-backoff.ts";
 
 interface OfContainer {
   readonly container: string;
@@ -226,11 +227,11 @@ function planImage(view: PodView, record: ContainerRecord): readonly Due[] {
   if (saved.run && hasEnded(record, view.pod.restartPolicy)) return [];
   if (image.kind === "failed") {
     const { holdAtMs } = image;
-    if (holdAtMs === undefined) return [{ step: pull(record), atMs: image.retryAtMs }];
-    return [{ step: { kind: "hold", container: desired.name }, atMs: holdAtMs }];
+    if (holdAtMs === undefined) return [afterPause(view, image.retryAtMs, pull(record))];
+    return [afterPause(view, holdAtMs, { kind: "hold", container: desired.name })];
   }
   const isStale = image.kind === "ready" && !isFresh(record);
-  return image.kind === "unknown" || isStale ? [{ step: pull(record), atMs: retryAtMs }] : [];
+  return image.kind === "unknown" || isStale ? [afterPause(view, retryAtMs, pull(record))] : [];
 }
 
 /**
@@ -264,17 +265,13 @@ function killing({ kind, desired }: ContainerRecord, what: string, restarts: boo
 }
 
 /** Waits for containers that a resize restarts, because others may need their resources. */
-function planResize({
-  containers,
-  allocation,
-  isPodResized,
-  preparation,
-}: PodView): readonly Due[] {
+function planResize(view: PodView): readonly Due[] {
+  const { containers, allocation, isPodResized, preparation } = view;
   if (!allocation || preparation === "none") return [];
   const resizes = containers.map((record) => resizeOf(record, allocation));
   if (resizes.includes("restart")) return [];
   if (isPodResized !== true && !resizes.includes("inPlace")) return [];
-  return [{ step: { kind: "resize" }, atMs: allocation.retryAtMs ?? 0 }];
+  return [afterPause(view, allocation.retryAtMs ?? 0, { kind: "resize" })];
 }
 
 /** Containers that may start now, without waiting for others to start or end. */
@@ -303,7 +300,7 @@ function planStart(view: PodView, record: ContainerRecord): readonly Due[] {
   if (isRunning(record) || isBusy(record)) return [];
   if (record.saved.run && hasEnded(record, view.pod.restartPolicy)) return [];
   if (!isFresh(record)) return [];
-  return [{ step: { kind: "start", container: record.desired.name }, atMs: record.retryAtMs }];
+  return [afterPause(view, record.retryAtMs, { kind: "start", container: record.desired.name })];
 }
 
 /** Whether the image is available, and, with pull policy Always, the registry was asked for this attempt. */
@@ -326,6 +323,11 @@ function stop({ desired }: ContainerRecord, reason: StopReason, hasTurn = true):
   const { message, restarts, graceSeconds } = reason;
   const own = graceSeconds === undefined ? undefined : { graceSeconds };
   return { kind: "stop", container: desired.name, message, restarts, hasTurn, ...own };
+}
+
+/** If the pause would be longer than any, the clock was set back, and the step is due at once. */
+function afterPause({ nowMs }: PodView, atMs: number, step: Step): Due {
+  return { step, atMs: atMs - nowMs > longestPauseMs ? 0 : atMs };
 }
 
 function now(step: Step): Due {
