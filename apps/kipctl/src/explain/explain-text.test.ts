@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
-import { instanceTypeRequest } from "@kip/kip/selection";
+import { instanceTypeRequest, requestedDiskBytes } from "@kip/kip/selection";
 import type { CellSpec, CellStatus } from "@kip/kip/cell";
 import { cellWith } from "../testing/cell-with.ts";
 import type { StoredEvent } from "../cluster/list-events.ts";
@@ -23,7 +23,7 @@ function explained(
     status: parts.status,
   });
   const isOnKip = pod.spec.nodeName === "kip";
-  const request = instanceTypeRequest(pod, undefined);
+  const request = { ...instanceTypeRequest(pod, undefined), diskBytes: requestedDiskBytes(pod) };
   const facts = { pod, cell: cell && cellWith(cell), isOnKip, request, events };
   return explainText(facts, now);
 }
@@ -306,5 +306,17 @@ describe("explainText()", () => {
     const text = explained({ spec: { containers: [{ name: "main" }] } }, {});
     assert.match(text, /Why +it asks for nothing: it gets the default type/);
     assert.doesNotMatch(text, /was the cheapest/);
+  });
+
+  it("names the disk that a pod requests, with which any type fits", () => {
+    const containers = (more = {}) => [
+      { name: "main", resources: { requests: { "ephemeral-storage": "3Gi", ...more } } },
+    ];
+    const text = explained({ spec: { containers: containers() } }, {});
+    const alone = /Why +it asks for 3Gi of disk, which any type can have: it gets the default type/;
+    assert.match(text, alone);
+    assert.doesNotMatch(text, /was the cheapest/);
+    const both = explained({ spec: { containers: containers({ cpu: "1" }) } }, {});
+    assert.match(both, /Why +it asks for 1 CPU, 3Gi of disk\n/);
   });
 });

@@ -1,4 +1,3 @@
-import type { InstanceTypeRequest } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
 import { eventTime, type StoredEvent } from "../cluster/list-events.ts";
 import { costOf } from "../cost/sum-costs.ts";
@@ -11,7 +10,7 @@ import { printable, tableText, type Column } from "../output/table.ts";
 import { endTexts, restartTexts } from "./how-ended.ts";
 import { startTimeLines } from "./start-times.ts";
 import { waitsFor } from "./waits-for.ts";
-import { machineReasons } from "./why-machine.ts";
+import { machineReasons, type MachineRequest } from "./why-machine.ts";
 
 /** The known facts about a pod. */
 export interface PodFacts {
@@ -21,7 +20,7 @@ export interface PodFacts {
   /** Whether its node is one of kip's. */
   readonly isOnKip: boolean;
   /** The pod's requirements as kip reads them. Undefined if the annotations are invalid. */
-  readonly request: InstanceTypeRequest | undefined;
+  readonly request: MachineRequest | undefined;
   /** About the pod and its cell. The oldest comes first. */
   readonly events: readonly StoredEvent[];
 }

@@ -1,5 +1,4 @@
 import { isCodedError } from "@kip/base";
-import type { InstanceTypeRequest } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
 import type { Command, CommandContext } from "../cli/command.ts";
 import { clusterOptions, helpOption, namespaceOption, toggle } from "../cli/option-table.ts";
@@ -9,6 +8,7 @@ import { cellsByPod, listCells } from "../cluster/list-cells.ts";
 import { listEventsOf } from "../cluster/list-events.ts";
 import { getPod } from "../pod/get-pod.ts";
 import { explainText } from "./explain-text.ts";
+import type { MachineRequest } from "./why-machine.ts";
 
 export const explainCommand: Command = {
   name: "explain",
@@ -38,10 +38,10 @@ async function explain(context: CommandContext): Promise<void> {
 }
 
 /** Undefined if an annotation is invalid. The pod's condition then says which one. */
-async function requestOf(pod: Pod): Promise<InstanceTypeRequest | undefined> {
-  const { instanceTypeRequest } = await import("@kip/kip/selection");
+async function requestOf(pod: Pod): Promise<MachineRequest | undefined> {
+  const { instanceTypeRequest, requestedDiskBytes } = await import("@kip/kip/selection");
   try {
-    return instanceTypeRequest(pod, undefined);
+    return { ...instanceTypeRequest(pod, undefined), diskBytes: requestedDiskBytes(pod) };
   } catch (error) {
     if (!isCodedError(error)) throw error;
     return undefined;

@@ -4,11 +4,17 @@ import type { Pod } from "@kip/k8s-types";
 import type { Cell } from "@kip/kip/cell";
 import { annotationPrefix } from "@kip/kip/annotations";
 
+/** What a pod requests of its machine. */
+export interface MachineRequest extends InstanceTypeRequest {
+  /** The ephemeral storage that it requests, bytes. 0 if it requests none. Each type has it, because the disk grows with it. */
+  readonly diskBytes: number;
+}
+
 /** The reasons for a pod's machine: the pod's requests and annotations, and where the machine came from. */
 export function machineReasons(
   pod: Pod,
   cell: Cell | undefined,
-  request: InstanceTypeRequest | undefined,
+  request: MachineRequest | undefined,
 ): readonly string[] {
   return [
     ...(request ? [requestText(request)] : []),
@@ -19,11 +25,14 @@ export function machineReasons(
   ];
 }
 
-function requestText(request: InstanceTypeRequest): string {
-  const parts = wishes(request);
-  return parts.length === 0
-    ? "it asks for nothing: it gets the default type of kip's configuration, or else the cheapest"
-    : `it asks for ${parts.join(", ")}`;
+function requestText(request: MachineRequest): string {
+  const { diskBytes } = request;
+  const ofType = wishes(request);
+  const all = [...ofType, ...(diskBytes > 0 ? [`${formatBytes(diskBytes)} of disk`] : [])];
+  const text = `it asks for ${all.length > 0 ? all.join(", ") : "nothing"}`;
+  if (ofType.length > 0) return text;
+  const which = all.length > 0 ? ", which any type can have" : "";
+  return `${text}${which}: it gets the default type of kip's configuration, or else the cheapest`;
 }
 
 function wishes(request: InstanceTypeRequest): readonly string[] {

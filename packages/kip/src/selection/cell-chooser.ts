@@ -19,7 +19,7 @@ import {
   type ExtendedResources,
 } from "./extended-resources.ts";
 import { instanceTypeRequest } from "./instance-type-request.ts";
-import { hugePageBytes, podRequests, type ResourceAmounts } from "./pod-requests.ts";
+import { hugePageBytes, requestedDiskBytes, type ResourceAmounts } from "./pod-requests.ts";
 import type { Placement } from "./shortages.ts";
 import { launchExtras } from "./launch-extras.ts";
 import { checkPrice } from "./price-limit.ts";
@@ -185,8 +185,7 @@ export class CellChooser {
    */
   #diskBytes(pod: Pod, { rootDiskBytes }: CellConstraints): number {
     if (rootDiskBytes !== undefined) return rootDiskBytes;
-    const requested = podRequests(pod).get("ephemeral-storage") ?? 0;
-    return this.#defaults().defaultVolumeBytes + Math.ceil(requested);
+    return this.#defaults().defaultVolumeBytes + requestedDiskBytes(pod);
   }
 
   #imageSpec({ bootImage }: CellConstraints): Readonly<Record<string, string>> {

@@ -19,6 +19,11 @@ export function podRequests({ spec }: Pod): ResourceAmounts {
   return joined(ofPod, amounts(spec.overhead), sum);
 }
 
+/** The ephemeral storage that a pod requests, bytes. The disk of its machine has it in addition to room for images. */
+export function requestedDiskBytes(pod: Pod): number {
+  return Math.ceil(podRequests(pod).get("ephemeral-storage") ?? 0);
+}
+
 /** Prefix of huge page resources, which is followed by the page size. */
 export const hugePagesPrefix = "hugepages-";
 
