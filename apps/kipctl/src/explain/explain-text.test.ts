@@ -140,6 +140,23 @@ describe("explainText()", () => {
       /container "main": ErrImagePull: not found\n/,
     ],
     [
+      "for an ephemeral container",
+      {
+        status: {
+          phase: "Running",
+          containerStatuses: [running({ ready: true, started: true })],
+          ephemeralContainerStatuses: [
+            {
+              ...running({ ready: false, started: false }),
+              name: "debug",
+              state: { waiting: { reason: "ErrImagePull", message: "not found" } },
+            },
+          ],
+        },
+      },
+      /container "debug": ErrImagePull: not found\n/,
+    ],
+    [
       "for a startup probe",
       {
         status: {

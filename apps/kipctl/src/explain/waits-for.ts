@@ -44,7 +44,11 @@ function containerText(pod: Pod, newest: EventText | undefined): string | undefi
   const { status } = pod;
   const init = runningInit(pod);
   if (init !== undefined) return `init container "${init}": it runs, and has not completed`;
-  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  const all = [
+    ...(status?.initContainerStatuses ?? []),
+    ...(status?.containerStatuses ?? []),
+    ...(status?.ephemeralContainerStatuses ?? []),
+  ];
   const waiting = all.find(({ state }) => state?.waiting !== undefined);
   if (waiting) {
     const { reason, message } = waiting.state?.waiting ?? {};
