@@ -27,7 +27,7 @@ describe("checkPodSize()", () => {
     const pod = { spec: { containers: [{ name: "main", image: "x" }], volumes } };
     const resolved = resolvedOf(pod, { files: new Map([["v", list]]) });
     const before = process.threadCpuUsage().user;
-    assert.throws(() => checkPodSize(resolved, []), tooLarge);
+    assert.throws(() => checkPodSize(resolved, {}), tooLarge);
     const took = process.threadCpuUsage().user - before;
     assert.ok(took < 150_000, `${took} µs`);
   });
@@ -44,7 +44,7 @@ describe("checkPodSize()", () => {
           lateEnv: new Map([["main", new Map([["IP", fieldPath]])]]),
         },
       );
-      checkPodSize(resolved, []);
+      checkPodSize(resolved, {});
     });
 
   it("takes no pod with a path that has no value, unless its container is held back anyway", () => {
@@ -52,10 +52,10 @@ describe("checkPodSize()", () => {
     const containers = [{ name: "main", image: "x", volumeMounts }];
     const spec = { volumes: [{ name: "data", emptyDir: {} }], containers };
     const message = /NONE has no value$/;
-    assert.throws(() => checkPodSize(resolvedOf({ spec }), []), { code: "VK_UNRESOLVED", message });
+    assert.throws(() => checkPodSize(resolvedOf({ spec }), {}), { code: "VK_UNRESOLVED", message });
     const missingEnv = new Map([["main", 'secret "s" not found']]);
     const both = { ...spec, containers: [...containers, { name: "other", image: "x" }] };
-    checkPodSize(resolvedOf({ spec: both }, { missingEnv }), []);
+    checkPodSize(resolvedOf({ spec: both }, { missingEnv }), {});
   });
 
   it("takes no pod to a new machine that has run and lacks what it needs to start there", () => {
@@ -65,7 +65,18 @@ describe("checkPodSize()", () => {
       { missingFiles: new Set(["config"]) },
     ];
     for (const more of lacking)
-      assert.throws(() => checkPodSize(resolvedOf({ spec }, more), []), { code: "VK_UNRESOLVED" });
+      assert.throws(() => checkPodSize(resolvedOf({ spec }, more), {}), { code: "VK_UNRESOLVED" });
+  });
+
+  it("takes no pod to a new machine whose other containers have ended while one is held back", () => {
+    const spec = { containers: ["done", "main", "other"].map((name) => ({ name, image: "x" })) };
+    const missingEnv = new Map([["main", 'secret "s" not found']]);
+    const resolved = resolvedOf({ spec }, { missingEnv });
+    checkPodSize(resolved, { ended: new Set(["done"]) });
+    assert.throws(() => checkPodSize(resolved, { ended: new Set(["done", "other"]) }), {
+      code: "VK_UNRESOLVED",
+      message: 'secret "s" not found',
+    });
   });
 
   it("takes a pod that fits with the addresses of its cell, however often it names them", () => {
@@ -75,7 +86,7 @@ describe("checkPodSize()", () => {
       env: new Map([["main", [{ name: "IP", value: "" }]]]),
       lateEnv: new Map([["main", new Map([["IP", "status.podIP"]])]]),
     };
-    checkPodSize(resolvedOf({ spec: { containers } }, others), []);
+    checkPodSize(resolvedOf({ spec: { containers } }, others), {});
   });
 
   it("refuses too much content before it makes a document of it", () => {
@@ -90,7 +101,7 @@ describe("checkPodSize()", () => {
     const volumes = [{ name: "all", configMap: { name: "a" } }];
     const files = new Map([["all", list]]);
     const resolved = resolvedOf({ spec: { volumes, containers: [] } }, { files });
-    assert.throws(() => checkPodSize(resolved, []), tooLarge);
+    assert.throws(() => checkPodSize(resolved, {}), tooLarge);
   });
 
   const oneContainer = (container: object, value: string): ResolvedPod =>
@@ -107,14 +118,14 @@ describe("checkPodSize()", () => {
       mountPath: `/${index}`,
       subPathExpr: "$(B)",
     }));
-    assert.throws(() => checkPodSize(oneContainer({ volumeMounts }, half), []), overBudget);
+    assert.throws(() => checkPodSize(oneContainer({ volumeMounts }, half), {}), overBudget);
   });
 
   it("hostile pod: makes none of commands of many containers and probes that are together larger than any", () => {
     const env = [{ name: "B", value: half }];
     const exec = { command: ["$(B)"] };
     const probes = { livenessProbe: { exec }, readinessProbe: { exec }, startupProbe: { exec } };
-    assert.throws(() => checkPodSize(oneContainer({ env, ...probes }, ""), []), overBudget);
+    assert.throws(() => checkPodSize(oneContainer({ env, ...probes }, ""), {}), overBudget);
     const value = "x".repeat(1000);
     const containers = Array.from({ length: 100 }, (_, index) => ({
       name: `c${index}`,
@@ -123,7 +134,7 @@ describe("checkPodSize()", () => {
     }));
     const all = new Map(containers.map(({ name }) => [name, [{ name: "B", value }]]));
     const resolved = resolvedOf({ spec: { containers } }, { env: all });
-    assert.throws(() => checkPodSize(resolved, []), overBudget);
+    assert.throws(() => checkPodSize(resolved, {}), overBudget);
   });
 
   it("hostile pod: refuses too many variables before it makes a document of them", () => {
@@ -136,7 +147,7 @@ describe("checkPodSize()", () => {
         return assert.fail("was read");
       },
     };
-    assert.throws(() => checkPodSize(resolved, []), tooLarge);
+    assert.throws(() => checkPodSize(resolved, {}), tooLarge);
   });
 
   it("hostile pod: does not write groups for each of many containers to see that they are too large", () => {
@@ -144,7 +155,7 @@ describe("checkPodSize()", () => {
     const containers = Array.from({ length: 1000 }, (_, index) => ({ name: `c${index}` }));
     const pod = { spec: { securityContext: { supplementalGroups }, containers } };
     assert.throws(
-      () => checkPodSize(resolvedOf(pod), []),
+      () => checkPodSize(resolvedOf(pod), {}),
       (error: Error) => {
         const [, bytes] = /at least (\d+) bytes/.exec(error.message) ?? [];
         return Number(bytes) < 2 * maxBodyBytes;
@@ -172,15 +183,15 @@ describe("checkPodSize()", () => {
       seccompProfiles: [],
     });
     const left = maxBodyBytes - JSON.stringify(document).length;
-    checkPodSize(fill(left), []);
-    assert.throws(() => checkPodSize(fill(left + 1), []), tooLarge);
+    checkPodSize(fill(left), { seccompProfiles: [] });
+    assert.throws(() => checkPodSize(fill(left + 1), { seccompProfiles: [] }), tooLarge);
   });
 
   it("counts profiles of system calls", () => {
     const annotations = { a: "x".repeat(maxBodyBytes - 10_000) };
     const resolved = resolvedOf({ metadata: { annotations } });
-    checkPodSize(resolved, []);
+    checkPodSize(resolved, {});
     const profile = { name: "p", json: "x".repeat(20_000) };
-    assert.throws(() => checkPodSize(resolved, [profile]), tooLarge);
+    assert.throws(() => checkPodSize(resolved, { seccompProfiles: [profile] }), tooLarge);
   });
 });

@@ -1,7 +1,7 @@
-import { maxBodyBytes, type DesiredPod, type DesiredSeccompProfile } from "@kip/agent-api";
+import { maxBodyBytes, type DesiredPod } from "@kip/agent-api";
 import { VirtualKubeletError, type ResolvedPod } from "@kip/virtual-kubelet";
 import { ProviderError } from "../errors.ts";
-import { desiredPod } from "./desired-pod.ts";
+import { desiredPod, type DesiredPodContext } from "./desired-pod.ts";
 
 /**
  * The shortest possible addresses. A cell's addresses may be longer, but with these no pod is refused wrongly. There must be
@@ -29,17 +29,17 @@ interface SizeOptions {
 /**
  * Checks the size of a pod that has no cell yet, so that it does not get a machine that could not accept it.
  *
- * @param seccompProfiles the profiles that its containers name
+ * @param known the profiles that its containers name, and the containers that have ended on earlier cells
  * @throws {ProviderError} code `POD_TOO_LARGE`
  * @throws {VirtualKubeletError} code `VK_UNRESOLVED` if a variable of a `subPathExpr` has no value, or if the pod, which ran on
  * another machine, lacks what it needs to start on a new one
  */
 export function checkPodSize(
   resolved: ResolvedPod,
-  seccompProfiles: readonly DesiredSeccompProfile[],
+  known: Pick<DesiredPodContext, "seccompProfiles" | "ended">,
 ): void {
   checkContentSize(resolved, { isOnCell: false });
-  const document = desiredPod(resolved, { ...noContext, seccompProfiles });
+  const document = desiredPod(resolved, { ...noContext, ...known });
   checkStart(document, resolved);
   checkDocumentSize(document, { isOnCell: false });
 }

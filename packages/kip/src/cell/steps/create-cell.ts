@@ -27,12 +27,12 @@ export async function createCell(
   if (pod.spec.setHostnameAsFQDN === true)
     checkKernelHostname(pod, (await tools.dns()).clusterDomain);
   checkBandwidth(pod);
-  await checkSize(tools, context, resolved);
   if (state().history.attempt === 0 && hasRun(pod.status ?? {})) {
     const taken = takeOver(tools, context);
     if (taken.kind === "ended") return taken;
     change(taken);
   }
+  await checkSize(tools, context, resolved);
   await tools.orphans?.endedFor(state().podRef.uid, {
     signal: context.signal,
     onWait: (message) => change({ kind: "waits", reason: "CellWaits", message }),
@@ -69,9 +69,10 @@ async function checkSize(
   { state, signal }: CellContext,
   resolved: ResolvedPod,
 ): Promise<void> {
-  const profiles = await readSeccompProfiles(resolved.pod, settings().seccompProfileRoot);
+  const seccompProfiles = await readSeccompProfiles(resolved.pod, settings().seccompProfileRoot);
+  const ended = new Set(Object.keys(state().containers.ended));
   // The document itself is not kept.
-  const make = () => ({ document: checkPodSize(resolved, profiles), bytes: 0 });
+  const make = () => ({ document: checkPodSize(resolved, { seccompProfiles, ended }), bytes: 0 });
   const size = { namespace: state().podRef.namespace, bytes: 0 };
   await sizeChecks.send(size, { make, use: async () => {} }, signal);
 }

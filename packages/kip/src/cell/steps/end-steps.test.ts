@@ -246,6 +246,24 @@ describe("createCell()", () => {
     assert.deepEqual([created, cell.state.end.podEnd?.phase], [[], "Succeeded"]);
   });
 
+  it("creates no cell while all containers that have not completed are held back", async () => {
+    const pod = podOf("OnFailure", { done: completed, main: running });
+    const { tools, cell, created } = start(pod, away);
+    const { resolved } = cell.state.pod;
+    const missingEnv = new Map([["main", 'secret "s" not found']]);
+    const apply = (more: object): void => {
+      const pod = { ...cell.state.pod, resolved: resolved && { ...resolved, ...more } };
+      cell.state = { ...cell.state, pod };
+    };
+    apply({ missingEnv });
+    const failed = cell.run((context) => createCell(tools, context));
+    await assert.rejects(failed, { code: "VK_UNRESOLVED" });
+    assert.deepEqual(created, []);
+    apply({});
+    await cell.run((context) => createCell(tools, context));
+    assert.equal(created.length, 1);
+  });
+
   it("creates no cell for a pod that no agent would take, and says why", async () => {
     const pod = podOf("Always", { main: running });
     const large = { metadata: { ...pod.metadata, annotations: { a: "x".repeat(maxBodyBytes) } } };
