@@ -35,11 +35,12 @@ export interface ResolvedPod {
    */
   readonly lateTemplates?: ReadonlyMap<string, ReadonlyMap<string, string>> | undefined;
   /**
-   * Variables with values from files of the pod when the container starts: container name → variable → file, volume and key.
-   * It replaces the last entry of this name in `env`; an entry before that one holds if the file is optional and has no value.
-   * Only for providers with {@link PodProvider.readsEnvFiles}.
+   * Variables with values from files of the pod when the container starts: container name → variable → files, volumes and keys.
+   * They replace the last entry of this name in `env`. The last file with a value counts; an entry before that one holds if the
+   * files are optional and have no value. Only for providers with {@link PodProvider.readsEnvFiles}.
    */
-  readonly fileEnv?: ReadonlyMap<string, ReadonlyMap<string, FileKeySelector>> | undefined;
+  readonly fileEnv?:
+    ReadonlyMap<string, ReadonlyMap<string, readonly FileKeySelector[]>> | undefined;
   /**
    * Containers whose environment refers to something that does not exist: container name → message. They have no entry in `env`,
    * and cannot start before a later content has one. Only for providers with {@link PodProvider.holdsBackContainers}.

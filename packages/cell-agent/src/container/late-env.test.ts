@@ -87,6 +87,8 @@ describe("withFileEnv()", () => {
       { name: "A", value },
       { name: "B", value },
     ]);
+    const files = ["A", "Z"].map((key) => fromFile("A", { key, isOptional: true }));
+    assert.deepEqual(late(files).env, [{ name: "A", value }]);
   });
 
   it("follows links in the volume, and none out of it", () => {

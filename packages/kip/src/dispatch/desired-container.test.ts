@@ -294,7 +294,7 @@ describe("desiredContainer(), of all that an agent knows", () => {
         ],
       ]),
       lateTemplates: new Map([["main", new Map([["B", "$(K) $(IP) $(WHO) $$$$"]])]]),
-      fileEnv: new Map([["main", new Map([["K", file]])]]),
+      fileEnv: new Map([["main", new Map([["K", [file]]])]]),
     };
     const { env, command, hasLateArguments } = desiredContainer(resolved, main, addresses);
     assert.deepEqual(env, [
@@ -321,7 +321,7 @@ describe("desiredContainer(), of all that an agent knows", () => {
     const resolved = {
       ...resolvedWith(podWith({ spec: { containers: [main] } })),
       env: new Map([["main", env]]),
-      fileEnv: new Map([["main", new Map([["K", file]])]]),
+      fileEnv: new Map([["main", new Map([["K", [file]]])]]),
     };
     const sent = desiredContainer(resolved, main, addresses);
     const fromFile = { volume: "data", path: "env", key: "K", isOptional: true };
@@ -348,7 +348,7 @@ describe("desiredContainer(), of all that an agent knows", () => {
               ],
             ],
           ]),
-          fileEnv: new Map([["main", new Map([["K", file]])]]),
+          fileEnv: new Map([["main", new Map([["K", [file]]])]]),
         },
         main,
         addresses,

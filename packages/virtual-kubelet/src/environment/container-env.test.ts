@@ -317,7 +317,7 @@ describe("containerEnv()", () => {
     const options = { pod: other, readsFiles: true };
     const { env: values, all } = await resolve({ env }, options);
     assert.deepEqual(values, { K: "", B: "", C: "plain" });
-    assert.deepEqual([...(all?.files ?? [])], [["K", file]]);
+    assert.deepEqual([...(all?.files ?? [])], [["K", [file]]]);
     assert.deepEqual([...(all?.lateTemplates ?? [])], [["B", "$(K)-$$"]]);
     const { error } = await resolve({ env }, { readsFiles: true });
     assert.match(String(error), /cannot find the volume "data" referenced by FileKeyRef/);
@@ -327,7 +327,10 @@ describe("containerEnv()", () => {
 
   it("keeps what a variable is for the case that an optional file has no value, as a kubelet does", async () => {
     const file = { volumeName: "data", path: "env", key: "K", optional: true };
-    const fromFile = (name: string): EnvVar => ({ name, valueFrom: { fileKeyRef: file } });
+    const fromFile = (name: string, more: Partial<typeof file> = {}): EnvVar => ({
+      name,
+      valueFrom: { fileKeyRef: { ...file, ...more } },
+    });
     const other = { ...pod, spec: { ...pod.spec, volumes: [{ name: "data", emptyDir: {} }] } };
     const env = [
       { name: "A", value: "a$" },
@@ -338,6 +341,14 @@ describe("containerEnv()", () => {
       fromFile("REF"),
       fromFile("PORT"),
       fromFile("NONE"),
+      fromFile("TWICE"),
+      fromFile("TWICE", { path: "other" }),
+      { name: "BOTH", value: "both" },
+      fromFile("BOTH"),
+      fromFile("BOTH", { path: "other" }),
+      fromFile("MUST"),
+      fromFile("MUST", { path: "must", optional: false }),
+      fromFile("MUST", { path: "other" }),
       { name: "LAST", value: "1" },
       fromFile("LAST"),
       { name: "LAST", value: "2" },
@@ -355,18 +366,25 @@ describe("containerEnv()", () => {
     assert.deepEqual(
       bound.map(({ name, value, file: from, template }) => [
         name,
-        from ? "file" : (template ?? value),
+        from ? `file ${from.path}` : (template ?? value),
       ]),
       [
         ["A", "a$"],
-        ["A", "file"],
+        ["A", "file env"],
         ["IP", "10.1.1.1"],
-        ["IP", "file"],
+        ["IP", "file env"],
         ["REF", "<$(IP)>"],
-        ["REF", "file"],
+        ["REF", "file env"],
         ["PORT", "80"],
-        ["PORT", "file"],
-        ["NONE", "file"],
+        ["PORT", "file env"],
+        ["NONE", "file env"],
+        ["TWICE", "file env"],
+        ["TWICE", "file other"],
+        ["BOTH", "both"],
+        ["BOTH", "file env"],
+        ["BOTH", "file other"],
+        ["MUST", "file must"],
+        ["MUST", "file other"],
         ["LAST", "2"],
       ],
     );

@@ -48,8 +48,11 @@ export interface ContainerEnv {
   readonly late: ReadonlyMap<string, string>;
   /** Variable → text with `$(LATE)` references, for values that refer to late variables. */
   readonly lateTemplates: ReadonlyMap<string, string>;
-  /** Variable → file of the pod with its value when the container starts. The last entry of this name in `env` is empty. */
-  readonly files: ReadonlyMap<string, FileKeySelector>;
+  /**
+   * Variable → files of the pod, of which the last one with a value has it when the container starts. The last entry of this name
+   * in `env` is empty.
+   */
+  readonly files: ReadonlyMap<string, readonly FileKeySelector[]>;
 }
 
 /**
@@ -115,7 +118,7 @@ interface EnvState {
   readonly values: Map<string, string>;
   readonly late: Map<string, string>;
   readonly lateTemplates: Map<string, string>;
-  readonly files: Map<string, FileKeySelector>;
+  readonly files: Map<string, FileKeySelector[]>;
   /** Variables from files whose entry in `values` holds if the file has no value. */
   readonly fallbacks: Set<string>;
   readonly budget: ExpansionBudget;
@@ -190,16 +193,18 @@ function addFile(
   context: { readonly file: FileKeySelector; readonly services: ReadonlyMap<string, string> },
 ): void {
   const { file, services } = context;
-  const isOnlyFile = state.files.has(name) && !state.fallbacks.has(name);
-  const own = isOnlyFile ? undefined : state.values.get(name);
-  const earlier = own ?? services.get(name);
+  const before = file.optional === true ? state.files.get(name) : undefined;
+  const earlier = state.values.get(name) ?? services.get(name);
   if (file.optional !== true || earlier === undefined) put(state, name, "");
   else {
     state.podBudget.take(name.length);
-    state.values.set(name, earlier);
-    state.fallbacks.add(name);
+    if (!before) {
+      state.values.set(name, earlier);
+      state.fallbacks.add(name);
+    }
   }
-  state.files.set(name, file);
+  if (before) before.push(file);
+  else state.files.set(name, [file]);
 }
 
 function addLiteral(

@@ -35,18 +35,22 @@ export function bindLateEnv(
 ): readonly BoundVariable[] {
   const late = resolved.lateEnv.get(container) ?? new Map<string, string>();
   const templates = resolved.lateTemplates?.get(container) ?? new Map<string, string>();
-  const files = resolved.fileEnv?.get(container) ?? new Map<string, FileKeySelector>();
+  const files = resolved.fileEnv?.get(container) ?? new Map<string, readonly FileKeySelector[]>();
   const bound = new Map<string, string>();
   const open = new Set<string>();
   const isLate = (name: string): boolean => open.has(name);
-  return (resolved.env.get(container) ?? []).map(({ name, value }, index, env): BoundVariable => {
+  const bind = (
+    { name, value }: Pick<BoundVariable, "name" | "value">,
+    index: number,
+    env: readonly Pick<BoundVariable, "name">[],
+  ): BoundVariable | readonly BoundVariable[] => {
     const field = late.get(name);
     const template = templates.get(name);
-    const file = files.get(name);
-    // Before it may be what the variable is if the file has no value.
-    if (file && env[index + 1]?.name !== name) {
+    const sources = files.get(name);
+    // Before it may be what the variable is if the files have no value.
+    if (sources && env[index + 1]?.name !== name) {
       open.add(name);
-      return { name, value: "", file };
+      return sources.map((file) => ({ name, value: "", file }));
     }
     if (template !== undefined && refersTo(template, isLate)) {
       open.add(name);
@@ -61,7 +65,8 @@ export function bindLateEnv(
         : addressField(field, addresses);
     bound.set(name, current);
     return { name, value: current };
-  });
+  };
+  return (resolved.env.get(container) ?? []).flatMap(bind);
 }
 
 function addressField(field: string, { podIPs, hostIPs }: LateAddresses): string {
