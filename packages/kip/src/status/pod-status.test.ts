@@ -76,6 +76,17 @@ describe("podStatus()", () => {
     assert.deepEqual(shown("Failed", end), ["Failed", "DeadlineExceeded", "too long"]);
   });
 
+  it("does not take why the pod waited once for why it failed on its cell", () => {
+    const reason = { reason: "PodTooLarge", message: "Cannot give the pod to a cell" };
+    const parts = { agent: { report: report("Failed") }, wait: { reason } };
+    const removed = { pod: { wanted: { kind: "remove", graceSeconds: 0 } } } as const;
+    const status = podStatus(cellStateWith({ ...parts, ...removed }), pod, now);
+    assert.deepEqual(
+      [status?.phase, status?.reason, status?.message],
+      ["Failed", undefined, undefined],
+    );
+  });
+
   it("is ready to start containers while a cell has namespaces and network for the pod", () => {
     const readyToStart = (parts: CellStateParts) =>
       podStatus(cellStateWith(parts), pod, now)?.conditions?.find(

@@ -62,7 +62,7 @@ export function podStatus(state: CellState, pod: Pod, nowMs: number): PodStatus 
   const facts = { state, pod, report, now: wireTime(nowMs) };
   const phase = end.podEnd?.phase ?? shownPhase(facts);
   // As in a kubelet, a pod that is to end for a reason only shows it when all containers have ended.
-  const failure = report?.reason === undefined ? wait.reason : report;
+  const failure = report ?? wait.reason;
   const why = end.podEnd ?? (phase === "Failed" ? failure : undefined);
   const containers = containerStatuses(facts);
   return defined({
