@@ -419,6 +419,16 @@ describe("podStatus()", () => {
     }
   });
 
+  it("says in the kubelet's words that containers of a pod that has ended without a cell cannot be found", () => {
+    const seen = cellStateWith({ end: { podEnd: { phase: "Failed" }, isPodFinished: true } });
+    const { containerStatuses = [] } = podStatus(seen, ran("Never"), now) ?? {};
+    const main = containerStatuses.find(({ name }) => name === "main")?.state?.terminated;
+    assert.deepEqual(
+      [main?.reason, main?.message],
+      ["ContainerStatusUnknown", "The container could not be located when the pod was terminated"],
+    );
+  });
+
   it("says of a pod that failed with its cell that it was disrupted, so that a Job may not count it", () => {
     const lost = { phase: "Failed", reason: "CellLost", message: "It is gone" } as const;
     const failed = (podEnd: PodEnd, conditions: readonly PodCondition[] = []) => {

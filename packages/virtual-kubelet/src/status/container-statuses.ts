@@ -58,13 +58,12 @@ export function waitingStatuses(
 }
 
 /**
- * Statuses of a pod that is gone. Containers that still counted as running have ended with exit code 137, and with the
+ * Statuses of a pod that is gone. Containers that still counted as running or waiting have ended with exit code 137, and with the
  * kubelet's message for a container that it can no longer find.
  */
 export function goneStatuses(status: PodStatus, finishedAt: string): ContainerLists {
   const gone = (each: ContainerStatus): ContainerStatus => {
     if (each.state?.terminated) return each;
-    const wasRunning = each.state?.running !== undefined;
     return {
       ...each,
       ready: false,
@@ -73,7 +72,7 @@ export function goneStatuses(status: PodStatus, finishedAt: string): ContainerLi
         terminated: defined({
           exitCode: 137,
           reason: "ContainerStatusUnknown",
-          message: `The container could not be located when the pod was deleted. The container used to be ${wasRunning ? "Running" : "Waiting"}`,
+          message: "The container could not be located when the pod was terminated",
           finishedAt,
           startedAt: each.state?.running?.startedAt,
         }),
