@@ -216,7 +216,7 @@ export const containerFields: Readonly<Record<string, FieldDecisions>> = {
   ResourceRequirements: {
     claims: refused("cells do not have devices of claims; choose an instance type with the device"),
     limits: differs(
-      "cpu and memory as on any node, also resized in place, and they choose the machine; a resize beyond it is Infeasible. ephemeral-storage as on any node: the pod is evicted. Huge pages as on any node. Extended resources choose the machine, and bring the devices that files of the Container Device Interface on the cell describe; those that neither the type nor the cell has have no effect, as on a node without them.",
+      "cpu and memory as on any node, also resized in place, and they choose the machine; a resize beyond it is Infeasible. Those of the pod as a whole are not resized: from 1.36 on, the API server refuses that for nodes that do not declare it. ephemeral-storage as on any node: the pod is evicted. Huge pages as on any node. Extended resources choose the machine, and bring the devices that files of the Container Device Interface on the cell describe; those that neither the type nor the cell has have no effect, as on a node without them.",
     ),
     requests: works(
       "packages/kip/src/selection/pod-resources.test.ts: takes limits before requests and sums containers",

@@ -175,6 +175,8 @@ function namespaces(spec: ContainerSpec): OciSpec["linux"]["namespaces"] {
   const { sandbox } = spec;
   return [
     { type: "mount" },
+    // Also for privileged containers, to which containerd gives the machine's. In that one, the containers of a Docker daemon in
+    // the pod would be outside of the pod's cgroup and its limits, and could take the agent's memory.
     { type: "cgroup" },
     ...(sandbox.userNamespace ? [{ type: "user", path: sandbox.userNamespace.file }] : []),
     defined({ type: "pid", path: sandbox.pidNamespace }),

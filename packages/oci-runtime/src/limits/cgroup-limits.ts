@@ -17,6 +17,10 @@ export function cpuQuota(milli: number): number {
  * The cgroup v2 weight of a CPU request. As in the kubelet, a processor is 1024 shares, and 2 to 262144 shares become weights
  * of 1 to 10000.
  *
+ * The weights are in proportion to the requests, so that each container gets at least its request on a machine that is just
+ * large enough for the pod. Not so with the conversion of runc since 1.3.2 and crun since 1.23, which kubelets do not use for
+ * the cgroups of pods.
+ *
  * @see
  * https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/2254-cgroup-v2#phase-1-convert-from-cgroups-v1-settings-to-v2
  */
