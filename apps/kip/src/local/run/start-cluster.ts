@@ -47,7 +47,7 @@ export async function startCluster(context: ClusterContext): Promise<AsyncDispos
   const dns = stack.use(await startClusterDns(context, cloud, controlPlane));
   if (await hasRegistry()) stack.use(await openRegistry(context, cloud));
   await dns.ready;
-  onProgress("Booting the machine that cells are copied from");
+  onProgress("Booting the template that cells are copies of");
   await template;
 
   onProgress("Registering the virtual node");
