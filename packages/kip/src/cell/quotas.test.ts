@@ -42,6 +42,44 @@ describe("a cloud that slows launches down", () => {
     await life.kill();
   });
 
+  it("gives a pod above the quota another machine at once when its annotation asks for that", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    world.refuses = /on-demand/;
+    const life = new LaunchLife(world);
+    const ofType = (type: string) => ({
+      annotations: { "pod.elotl.co/instance-type": type },
+    });
+    const worker = life.run("a", ofType("sim.4"));
+    await settle();
+    assert.match(life.why("a") ?? "", /Kip asks again in 5 seconds/);
+    world.refuses = undefined;
+    // A version that asks for the same machine changes nothing.
+    worker.apply(life.resolved("a", ofType("sim.4")));
+    await settle();
+    assert.deepEqual([await life.machines(), world.created], [[], 1]);
+    worker.apply(life.resolved("a", ofType("sim.1")));
+    await settle();
+    assert.deepEqual(await life.machines(), ["a sim.1"], life.why("a"));
+    await life.kill();
+  });
+
+  it("gives a pod above the quota another machine at once when the configuration has changed", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    world.defaultType = "sim.4";
+    world.refuses = /on-demand/;
+    const life = new LaunchLife(world);
+    const worker = life.run("a", { cpu: "0" });
+    await settle();
+    assert.match(life.why("a") ?? "", /Kip asks again in 5 seconds/);
+    world.refuses = undefined;
+    world.defaultType = "sim.2";
+    world.settings = { registries: [] };
+    worker.retryStart();
+    await settle();
+    assert.deepEqual(await life.machines(), ["a sim.2"], life.why("a"));
+    await life.kill();
+  });
+
   it("gives a pod that may have either a machine on demand above the quota of spot machines", async () => {
     const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_QUOTA", calls: 1 });

@@ -10,7 +10,7 @@ import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { noTracer } from "@kip/virtual-kubelet/telemetry";
 import { CellWorker } from "../cell/cell-worker.ts";
 import { createCellSteps } from "../cell/steps/cell-steps.ts";
-import type { CellTools } from "../cell/steps/step-context.ts";
+import type { CellSettings, CellTools } from "../cell/steps/step-context.ts";
 import { CellChooser } from "../selection/cell-chooser.ts";
 import { cellName, type Cell, type CellSpec } from "../state/cell.ts";
 import { settle, type MovableClock } from "./kip-life.ts";
@@ -34,6 +34,10 @@ export class LaunchWorld {
   mostDiskBytes = Infinity;
   /** Name of the cells' image. */
   image = "cell";
+  /** Type for pods without requests. */
+  defaultType: string | undefined;
+  /** The part of the configuration that steps use. */
+  settings: Pick<CellSettings, "registries"> = { registries: [] };
   /** UID of a pod whose launches get no answer. */
   stuck: string | undefined;
   /** Resolves when Cells can be removed. */
@@ -99,7 +103,7 @@ export class LaunchLife {
       chooser: new CellChooser(driver, () => ({
         nodeName: "kip",
         controllerID: "kip",
-        defaultInstanceType: undefined,
+        defaultInstanceType: world.defaultType,
         defaultVolumeBytes: 2 ** 30,
         imageSpec: { name: world.image },
         privateIPOnly: true,
@@ -109,7 +113,7 @@ export class LaunchLife {
       knownImages: { imagesOf: () => undefined },
       onEvent: (podUid: string, reason: string) => this.events.push(`${podUid} ${reason}`),
       onProblem: (podUid: string, reason: string) => this.events.push(`${podUid} ${reason}`),
-      settings: () => ({ registries: [] }),
+      settings: () => world.settings,
       clock,
       tracer: noTracer,
       logger: silentLogger,

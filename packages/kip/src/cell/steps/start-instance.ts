@@ -60,7 +60,7 @@ const mistakes = ["CLOUD_INVALID_REQUEST", "CLOUD_NOT_FOUND", "CLOUD_AUTH"] as c
 /**
  * Asks the cloud for the instance. Repeating it finds the instance that was started. If the cloud has no capacity for it, that
  * is remembered for all pods, and the pod gets another Cell. It also does if its Cell has a mistake that was corrected since.
- * If the cloud asks for fewer launches, waits its turn.
+ * If the cloud asks for fewer launches, waits its turn, or until the pod would get another machine.
  */
 export async function launch(
   tools: CellTools,
@@ -120,8 +120,9 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
     change({ kind: "waits", reason, message: `${message}. ${when}` });
     if (CloudError.is(error, "CLOUD_QUOTA")) standby ??= watchStandby();
   };
+  const outdated = whenOutdated(tools, context);
   const otherType = await otherWay(tools, context, until);
-  const other = AbortSignal.any([hasStandby.signal, ...(otherType ? [otherType] : [])]);
+  const other = AbortSignal.any([hasStandby.signal, outdated, ...(otherType ? [otherType] : [])]);
   const asked = { instanceType, launchType, createdAt, onWait, other, signal };
   try {
     return await pace.run(asked, async () => {
@@ -133,6 +134,26 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
   } finally {
     done.abort();
   }
+}
+
+/** Aborts when the pod or the configuration changes so that the pod would get another machine now. */
+function whenOutdated(tools: CellTools, context: CellContext): AbortSignal {
+  const { state, onReplanned, signal } = context;
+  const outdated = new AbortController();
+  let { resolved } = state().pod;
+  let settings = tools.settings();
+  onReplanned(() => {
+    if (state().pod.resolved === resolved && tools.settings() === settings) return;
+    ({ resolved } = state().pod);
+    settings = tools.settings();
+    isOutdated(tools, context).then(
+      (isNow) => {
+        if (isNow && !signal.aborted) outdated.abort();
+      },
+      () => {}, // this launch goes on
+    );
+  });
+  return outdated.signal;
 }
 
 /**
