@@ -164,6 +164,31 @@ describe("a cloud without capacity", () => {
     assert.equal(world.clock.sleepers, 0);
   });
 
+  it("lets no pod wait for the launches of others that are refused", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    const { faults } = world.cloud;
+    await faults.fail({ operation: "launch", code: "CLOUD_THROTTLED" });
+    const life = new LaunchLife(world);
+    const spot = { "pod.elotl.co/launch-type": "spot" };
+    for (let n = 0; n < 20; n++) life.run(`p${n}`, { annotations: spot, age: 10 });
+    life.run("either", { annotations: { "pod.elotl.co/launch-type": "spot-or-on-demand" } });
+    life.run("other");
+    await settle();
+    assert.equal(world.cells.size, 22);
+    await faults.noCapacity({ launchType: "spot" });
+    for (let second = 0; second < 4; second++) {
+      await world.clock.advance(1000);
+      await settle();
+    }
+    assert.deepEqual(await life.machines(), ["either sim.1", "other sim.1"]);
+    assert.match(life.why("p7") ?? "", /no capacity of spot\. Kip tries again at/);
+    await faults.clear();
+    await world.clock.advance(60_000);
+    await settle();
+    assert.equal((await life.machines()).length, 22);
+    await life.kill();
+  });
+
   it("looks at a new version of a pod at once, and forgets one that is removed", async () => {
     const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.noCapacity({ instanceType: "sim.4" });

@@ -90,7 +90,8 @@ const reducers: Reducers = {
     ...state,
     containers: { ...state.containers, restartCounts, ended },
   }),
-  machine: (state, change) => withMachine(state, { state: change.state }),
+  machine: (state, { state: seen, isAsked = state.machine.isAsked }) =>
+    withMachine(state, { state: seen, isAsked }),
   machineSeen: (state, { instance }) => machineSeen(state, instance),
   // The refusal may be a repeated answer to an earlier launch that succeeded. So ask the cloud before launching another
   // machine.

@@ -54,6 +54,31 @@ describe("LaunchPace", () => {
     assert.deepEqual(made, ["a 0", "b 0", "c 0"]);
   });
 
+  it("gives up a launch that waits its turn when it would be refused", async () => {
+    const { clock, pace, made, run, refuse, abort } = start();
+    refuse({ code: "CLOUD_THROTTLED" });
+    void run("first");
+    await clock.advance(0);
+    const futile = new AbortController();
+    const given = pace.run(
+      {
+        instanceType: "small",
+        launchType: "on-demand",
+        createdAt: 0,
+        onWait: () => {},
+        futile: futile.signal,
+        signal: abort.signal,
+      },
+      async () => await Promise.resolve(made.push("given")),
+    );
+    const refusal = new CloudError("CLOUD_NO_CAPACITY", "None");
+    futile.abort(refusal);
+    await assert.rejects(given, refusal);
+    refuse(undefined);
+    await clock.advance(1000);
+    assert.deepEqual(made, ["first 0", "first 1"]);
+  });
+
   it("grows one pause for all while the cloud throttles, and lets it fall again, the oldest first", async () => {
     const { clock, made, run, refuse } = start();
     refuse({ code: "CLOUD_THROTTLED" });

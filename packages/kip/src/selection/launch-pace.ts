@@ -15,6 +15,8 @@ export interface PacedLaunch {
   readonly onWait: (error: CloudError, inMs: number) => void;
   /** Aborts when the caller has another choice than to wait for a quota: `CLOUD_QUOTA` is left to it then. @default never */
   readonly other?: AbortSignal | undefined;
+  /** Aborts when the launch would be refused. A launch that waits its turn then fails with the reason. @default never */
+  readonly futile?: AbortSignal | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -46,14 +48,17 @@ export class LaunchPace {
   /**
    * Makes the launch, repeatedly if necessary. It must be safe to repeat.
    *
-   * @throws what the launch throws but for those two errors; `CLOUD_QUOTA` once `other` has aborted; the signal's reason
+   * @throws what the launch throws but for those two errors; `CLOUD_QUOTA` once `other` has aborted; the reason of `futile` or
+   * `signal`
    */
   async run<T>(asked: PacedLaunch, launch: () => Promise<T>): Promise<T> {
     const key = `${asked.instanceType}/${asked.launchType}`;
+    const { futile, signal } = asked;
+    const inTurn = futile ? { ...asked, signal: AbortSignal.any([signal, futile]) } : asked;
     for (;;) {
       const kind = this.#ofKind.get(key);
-      await kind?.turnUnless(asked);
-      await this.#all.turn(asked);
+      await kind?.turnUnless(inTurn);
+      await this.#all.turn(inTurn);
       const startedAt = this.#clock.monotonic();
       try {
         const result = await launch();

@@ -56,6 +56,30 @@ describe("Shortages", () => {
     assert.equal(shortages.endsIn([ofSmall]), 30_000);
   });
 
+  it("tells the launches that wait their turn of a refusal that covers them", async () => {
+    const { shortages, refuse, abort } = start();
+    const told: string[] = [];
+    const large = { ...small, instanceType: "large" };
+    for (const [podUid, placement] of [
+      ["a", small],
+      ["b", small],
+      ["c", large],
+    ] as const)
+      shortages.untilShort({ podUid, placement }, abort.signal).then(
+        ({ instanceType }) => told.push(`${podUid} ${instanceType}`),
+        () => told.push(`${podUid} left`),
+      );
+    refuse("a", { ...ofSmall, isQuota: true } as ShortScope);
+    await setImmediate();
+    assert.deepEqual(told, []);
+    refuse("a");
+    await setImmediate();
+    assert.deepEqual(told, ["b small"]);
+    abort.abort();
+    await setImmediate();
+    assert.deepEqual(told, ["b small", "a left", "c left"]);
+  });
+
   it("keeps to the time that the cloud asked for", () => {
     const { shortages, refuse } = start();
     refuse("a", ofSmall, 7000);

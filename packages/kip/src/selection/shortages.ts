@@ -59,6 +59,11 @@ interface Shortage {
   hasNews?: boolean | undefined;
 }
 
+/** A launch that waits its turn. */
+interface WaitingLaunch extends Pick<RefusedLaunch, "podUid" | "placement"> {
+  readonly refuse: (scope: ShortScope) => void;
+}
+
 interface Waiter {
   readonly podUid: string;
   readonly createdAt: number;
@@ -87,6 +92,7 @@ export class Shortages {
   readonly #limit: number;
   readonly #known = new Map<string, Shortage>();
   readonly #waiters = new Set<Waiter>();
+  readonly #launches = new Set<WaitingLaunch>();
   #timer: { readonly atMs: number; readonly abort: AbortController } | undefined;
 
   constructor({ clock, firstMs = 30_000, longestMs = 300_000, limit = 256 }: ShortagesOptions) {
@@ -174,6 +180,25 @@ export class Shortages {
     }
   }
 
+  /**
+   * Resolves with the shortage when the cloud refuses the launch of another pod for want of capacity that this one lacks, too.
+   *
+   * @throws the signal's reason
+   */
+  async untilShort(
+    { podUid, placement }: Pick<RefusedLaunch, "podUid" | "placement">,
+    signal: AbortSignal,
+  ): Promise<ShortScope> {
+    const refusal = Promise.withResolvers<ShortScope>();
+    const launch: WaitingLaunch = { podUid, placement, refuse: refusal.resolve };
+    this.#launches.add(launch);
+    try {
+      return await untilAborted(refusal.promise, signal);
+    } finally {
+      this.#launches.delete(launch);
+    }
+  }
+
   /** Forgets shortages, and wakes the pods that wait for one of them. Costs nothing without waiters. */
   #end(keys: readonly string[]): void {
     if (keys.length === 0) return;
@@ -193,6 +218,11 @@ export class Shortages {
     this.#known.delete(key); // the newest is last
     this.#known.set(key, { scope: shortage.scope, refusals, endsAt });
     if (this.#waiters.size > 0) this.#lookIn(endsAt - now);
+    // A pod without another choice asks all the same above a quota.
+    if (shortage.scope.isQuota === true) return;
+    for (const launch of this.#launches)
+      if (launch.podUid !== podUid && covers(shortage.scope, launch.placement))
+        launch.refuse(shortage.scope);
   }
 
   /** Lets the next pod try. One that is trying now, another one than this, keeps its turn. */

@@ -41,7 +41,11 @@ export interface CellChanges {
     readonly restartCounts: Readonly<Record<string, number>>;
     readonly ended: Readonly<Record<string, EndedContainer>>;
   };
-  readonly machine: { readonly state: InstanceState };
+  readonly machine: {
+    readonly state: InstanceState;
+    /** Whether the cloud was asked to start it and may have done so. @default as before */
+    readonly isAsked?: true;
+  };
   readonly machineSeen: { readonly instance: Instance };
   /** The cloud has no capacity for the instance. */
   readonly refused: object;

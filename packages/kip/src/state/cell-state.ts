@@ -58,6 +58,8 @@ export interface MachinePart {
    * all.
    */
   readonly isRefused?: boolean | undefined;
+  /** Whether this process has asked the cloud to start it, without an answer that tells whether it did. */
+  readonly isAsked?: boolean | undefined;
   readonly interruption?: Interruption | undefined;
   /**
    * While the agent is unreachable: when the cloud was last asked whether it is running, and when the cloud last confirmed

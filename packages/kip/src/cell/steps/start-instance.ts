@@ -2,7 +2,7 @@ import { defined } from "@kip/base";
 import { waitForAgentPort, type CellIdentity } from "@kip/agent-api";
 import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
 import { problemOf } from "../../errors.ts";
-import { covers, type Placement } from "../../selection/shortages.ts";
+import { covers, describeScope, type Placement } from "../../selection/shortages.ts";
 import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { wasClaimed, type CellState } from "../../state/cell-state.ts";
@@ -77,7 +77,7 @@ export async function launch(
       return refused(tools, context, error);
     passTurn(tools, context, error);
     const isGivenUp = CloudError.is(error, ...mistakes) && (await isOutdated(tools, context));
-    change(isGivenUp ? { kind: "refused" } : { kind: "machine", state: "unknown" });
+    change(isGivenUp ? { kind: "refused" } : { kind: "machine", state: "unknown", isAsked: true });
     // Also if it is given up: a success would have the launches of other pods repeated.
     throw error;
   }
@@ -123,7 +123,8 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
   const outdated = whenOutdated(tools, context);
   const otherType = await otherWay(tools, context, until);
   const other = AbortSignal.any([hasStandby.signal, outdated, ...(otherType ? [otherType] : [])]);
-  const asked = { instanceType, launchType, createdAt, onWait, other, signal };
+  const futile = whenShort(tools, context, until);
+  const asked = { instanceType, launchType, createdAt, onWait, other, futile, signal };
   try {
     return await pace.run(asked, async () => {
       // Issued for each attempt, so that it does not age while the launch waits.
@@ -134,6 +135,31 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
   } finally {
     done.abort();
   }
+}
+
+/**
+ * Aborts with the refusal when another pod's launch shows that there is no capacity for this one. Otherwise each of many such
+ * launches would take its turn while the cloud throttles, and others would wait for theirs. Not if the cloud may have started
+ * the instance already: a repeated launch finds it.
+ */
+function whenShort(
+  { shortages, driver }: CellTools,
+  context: CellContext,
+  signal: AbortSignal,
+): AbortSignal {
+  const short = new AbortController();
+  const { cell, machine, podRef } = context.state();
+  const mayBeStarted = cell.startMs.api === undefined || machine.isAsked === true;
+  if (mayBeStarted || isStandby(cellOf(context))) return short.signal;
+  const launch = { podUid: podRef.uid, placement: placementOf({ driver }, context) };
+  shortages.untilShort(launch, signal).then(
+    (scope) => {
+      const message = `Cannot start a machine: there is no capacity of ${describeScope(scope)}`;
+      short.abort(new CloudError("CLOUD_NO_CAPACITY", message, { scope }));
+    },
+    () => {}, // this launch is over
+  );
+  return short.signal;
 }
 
 /** Aborts when the pod or the configuration changes so that the pod would get another machine now. */
@@ -218,7 +244,7 @@ function refused(tools: CellTools, context: CellContext, error: CloudError): Cel
   return { kind: "refused" };
 }
 
-function placementOf({ driver }: CellTools, context: CellContext): Placement {
+function placementOf({ driver }: Pick<CellTools, "driver">, context: CellContext): Placement {
   const { instanceType, launchType, zone = driver.zone } = cellOf(context).spec;
   return { instanceType, zone, launchType };
 }
