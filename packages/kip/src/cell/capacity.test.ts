@@ -164,6 +164,33 @@ describe("a cloud without capacity", () => {
     assert.equal(world.clock.sleepers, 0);
   });
 
+  it("does not ask for all pods when there is capacity for one", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    world.room = 0;
+    const life = new LaunchLife(world);
+    const only = { "pod.elotl.co/instance-type": "sim.1" };
+    for (let n = 0; n < 60; n++) life.run(`p${n}`, { annotations: only, age: 60 - n });
+    await settle();
+    assert.equal(world.cells.size, 0);
+    const before = world.created;
+    world.room = 1;
+    await world.clock.advance(30_000);
+    await settle();
+    await world.clock.advance(10_000);
+    await settle();
+    assert.deepEqual(await life.machines(), ["p0 sim.1"]);
+    assert.ok(world.created - before <= 11, `${world.created - before} Cells`);
+    world.room = Infinity;
+    await world.clock.advance(30_000);
+    for (let n = 0; n < 5; n++) {
+      await settle();
+      await world.clock.advance(2000);
+    }
+    await settle();
+    assert.equal((await life.machines()).length, 60);
+    await life.kill();
+  });
+
   it("lets no pod wait for the launches of others that are refused", async () => {
     const world = new LaunchWorld(new ManualClock());
     const { faults } = world.cloud;

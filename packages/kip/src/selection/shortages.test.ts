@@ -110,6 +110,46 @@ describe("Shortages", () => {
     assert.equal(clock.sleepers, 0);
   });
 
+  it("lets more and more pods follow an accepted launch, until one is refused", async () => {
+    const { clock, shortages, turns, wait, refuse } = start();
+    refuse("x");
+    for (let n = 0; n < 100; n++) wait(`p${n}`, n);
+    await clock.advance(30_000);
+    assert.deepEqual(turns, ["p0"]);
+    shortages.accepted(small, "p0");
+    await setImmediate();
+    assert.equal(turns.length, 11);
+    await clock.advance(2000);
+    assert.equal(turns.length, 31);
+    refuse("p5");
+    await clock.advance(29_000);
+    assert.equal(turns.length, 31);
+    await clock.advance(1000);
+    assert.deepEqual(turns.slice(31), ["p31"]);
+    shortages.accepted(small, "p31");
+    for (let n = 0; n < 3; n++) await clock.advance(2000);
+    assert.deepEqual([turns.length, turns.at(-1), clock.sleepers], [100, "p99", 0]);
+  });
+
+  it("wakes no pod that waits again when those before it have left", async () => {
+    const { clock, shortages, turns, wait, refuse, abort } = start();
+    refuse("x");
+    for (let n = 0; n < 20; n++) wait(`p${n}`, n);
+    shortages.accepted(small, "y");
+    abort.abort();
+    await setImmediate();
+    assert.equal(clock.sleepers, 0);
+    refuse("x");
+    const { signal } = new AbortController();
+    void shortages
+      .untilTurn({ podUid: "z", createdAt: 0, scopes: [ofSmall] }, signal)
+      .then(() => turns.push("z"));
+    await clock.advance(29_000);
+    assert.ok(!turns.includes("z"));
+    await clock.advance(1000);
+    assert.equal(turns.at(-1), "z");
+  });
+
   it("lets one pod after the other try a quota, and the next one when a machine has ended", async () => {
     const { clock, shortages, turns, wait } = start();
     const placement: Placement = { ...small, launchType: "spot" };

@@ -73,6 +73,10 @@ interface Waiter {
 
 /** Minimum time for which a refusal is remembered, milliseconds, whatever the cloud requests. */
 const shortestMs = 1000;
+/** How many of the waiting pods follow at once when a shortage has ended. There may be room for one machine only. */
+const firstFollowers = 10;
+/** When twice as many follow, if none was refused meanwhile, milliseconds. */
+const followMs = 2000;
 /** How long one pod has to try whether a shortage has ended before it is the next pod's turn, milliseconds. */
 const trialMs = 60_000;
 
@@ -82,7 +86,7 @@ const trialMs = 60_000;
  *
  * Invariants:
  * - When the time of a shortage has passed and pods are waiting for it, the oldest pod tries, and the others wait for the
- *   result. A launch that is accepted ends the shortage for all.
+ *   result. A launch that is accepted ends the shortage. The others follow, more and more at a time, until one is refused.
  * - Nothing is polled: without waiters there is no timer.
  */
 export class Shortages {
@@ -93,6 +97,9 @@ export class Shortages {
   readonly #known = new Map<string, Shortage>();
   readonly #waiters = new Set<Waiter>();
   readonly #launches = new Set<WaitingLaunch>();
+  /** Keys of shortages that ended together while more pods were waiting for them than may follow at once. */
+  readonly #ended = new Set<Set<string>>();
+  #following = new AbortController();
   #timer: { readonly atMs: number; readonly abort: AbortController } | undefined;
 
   constructor({ clock, firstMs = 30_000, longestMs = 300_000, limit = 256 }: ShortagesOptions) {
@@ -176,7 +183,7 @@ export class Shortages {
       await untilAborted(turn.promise, signal);
     } finally {
       this.#waiters.delete(waiter);
-      if (this.#waiters.size === 0) this.#stopTimer();
+      if (this.#waiters.size === 0) this.#stopTimers();
     }
   }
 
@@ -199,12 +206,24 @@ export class Shortages {
     }
   }
 
-  /** Forgets shortages, and wakes the pods that wait for one of them. Costs nothing without waiters. */
+  /** Forgets shortages, and wakes the pods that wait for one of them, little by little. Costs nothing without waiters. */
   #end(keys: readonly string[]): void {
     if (keys.length === 0) return;
     for (const key of keys) this.#known.delete(key);
-    for (const waiter of this.#byAge())
-      if (keys.some((key) => waiter.keys.has(key))) this.#wake(waiter);
+    this.#follow(new Set(keys), firstFollowers);
+  }
+
+  /** Wakes the oldest pods that wait for one of these shortages, and the others later if none of them is refused. */
+  #follow(ended: Set<string>, count: number): void {
+    const followers = this.#byAge().filter(({ keys }) => [...keys].some((key) => ended.has(key)));
+    for (const waiter of followers.slice(0, count)) this.#wake(waiter);
+    this.#ended.delete(ended);
+    if (followers.length <= count) return;
+    this.#ended.add(ended);
+    this.#clock.sleep(followMs, this.#following.signal).then(
+      () => this.#follow(ended, 2 * count),
+      () => {}, // nothing waits any longer
+    );
   }
 
   #renew(podUid: string, shortage: Shortage, retryAfterMs: number | undefined): void {
@@ -217,6 +236,7 @@ export class Shortages {
     const key = keyOf(shortage.scope);
     this.#known.delete(key); // the newest is last
     this.#known.set(key, { scope: shortage.scope, refusals, endsAt });
+    for (const ended of this.#ended) ended.delete(key);
     if (this.#waiters.size > 0) this.#lookIn(endsAt - now);
     // A pod without another choice asks all the same above a quota.
     if (shortage.scope.isQuota === true) return;
@@ -281,6 +301,14 @@ export class Shortages {
       },
       () => {}, // a newer timer has replaced it
     );
+  }
+
+  #stopTimers(): void {
+    this.#stopTimer();
+    if (this.#ended.size === 0) return;
+    this.#ended.clear();
+    this.#following.abort();
+    this.#following = new AbortController();
   }
 
   #stopTimer(): void {

@@ -36,6 +36,8 @@ export class LaunchWorld {
   image = "cell";
   /** Type for pods without requests. */
   defaultType: string | undefined;
+  /** How many more machines there is capacity for. */
+  room = Infinity;
   /** The part of the configuration that steps use. */
   settings: Pick<CellSettings, "registries"> = { registries: [] };
   /** UID of a pod whose launches get no answer. */
@@ -192,6 +194,10 @@ export class LaunchLife {
               request?.tags?.["kip-pod-uid"] === this.#world.stuck
             )
               await untilAborted(new Promise(() => {}), args[1] as AbortSignal);
+            if (name === "launch" && --this.#world.room < 0) {
+              const { instanceType } = request ?? {};
+              throw new CloudError("CLOUD_NO_CAPACITY", "No capacity", { scope: { instanceType } });
+            }
             if (name === "launch" && (request?.rootDiskBytes ?? 0) > this.#world.mostDiskBytes)
               throw new CloudError("CLOUD_INVALID_REQUEST", "No disk is that large");
             try {
