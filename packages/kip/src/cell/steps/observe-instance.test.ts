@@ -4,7 +4,7 @@ import type { Instance } from "@kip/cloud";
 import { ManualClock } from "@kip/testing";
 import { cellStateWith, StateUnderTest } from "../../testing/index.ts";
 import type { Cell, CellStatus } from "../../state/cell.ts";
-import { observeInstance } from "./start-instance.ts";
+import { awaitRunning, observeInstance } from "./start-instance.ts";
 import type { CellTools } from "./step-context.ts";
 
 const podRef = { namespace: "default", name: "web", uid: "p" };
@@ -60,4 +60,26 @@ describe("observeInstance()", () => {
     const { state, written } = await observe({ phase: "Pending" }, [instance]);
     assert.deepEqual([state, written.map(({ instanceID }) => instanceID)], ["running", ["i-1"]]);
   });
+});
+
+describe("awaitRunning()", () => {
+  for (const [before, after] of [
+    ["Launching", "Booting"],
+    ["Claimed", "Claimed"],
+    ["Draining", "Draining"],
+  ] as const)
+    it(`leaves a cell in phase ${before} in phase ${after}`, async () => {
+      const tools = {
+        clock: new ManualClock(),
+        driver: { waitForRunning: async () => instance },
+        statuses: { noteTransient: () => {} },
+      } as unknown as CellTools; // the parts that the step uses
+      const state = cellStateWith({
+        cell: { object, status: { phase: before } },
+        machine: { instance },
+      });
+      const subject = new StateUnderTest(state, tools.clock);
+      await subject.run((context) => awaitRunning(tools, context));
+      assert.equal(subject.state.cell.status.phase, after);
+    });
 });

@@ -5,7 +5,7 @@ import { problemOf } from "../../errors.ts";
 import { covers, describeScope, type Placement } from "../../selection/shortages.ts";
 import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import type { CellChange } from "../../state/cell-change.ts";
-import { wasClaimed, type CellState } from "../../state/cell-state.ts";
+import { isInUse, wasClaimed, type CellState } from "../../state/cell-state.ts";
 import { isStandby, type CellStatus } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
@@ -317,7 +317,9 @@ export async function awaitRunning(
     throw error;
   }
   change({ kind: "running", instance, cloudMs: clock.monotonic() - began });
-  setTransientStatus(tools, context, { phase: "Booting", ...instanceFacts(instance) });
+  // The cloud may have shown an older state of an instance that has its pod: its end must not skip the pod's grace period.
+  const phase = isInUse(state().cell.status.phase) ? {} : ({ phase: "Booting" } as const);
+  setTransientStatus(tools, context, { ...phase, ...instanceFacts(instance) });
   return undefined;
 }
 
