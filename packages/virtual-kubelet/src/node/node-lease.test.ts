@@ -8,6 +8,7 @@ import { ManualClock } from "@kip/testing";
 import { keepKnownNode } from "./node-lease.ts";
 
 function start(nodeUid: string | undefined) {
+  const node = { uid: nodeUid, failures: 0 };
   const clock = new ManualClock();
   const written: Lease[] = [];
   const notFound = (): never => {
@@ -18,10 +19,11 @@ function start(nodeUid: string | undefined) {
     return lease;
   };
   const client = {
-    get: async (path: string) =>
-      path.includes("/nodes/") && nodeUid !== undefined
-        ? { metadata: { name: "kip", uid: nodeUid } }
-        : (written.at(-1) ?? notFound()),
+    get: async (path: string) => {
+      if (!path.includes("/nodes/")) return written.at(-1) ?? notFound();
+      if (node.failures-- > 0) throw new K8sError("K8S_UNAVAILABLE", "it is away");
+      return node.uid === undefined ? notFound() : { metadata: { name: "kip", uid: node.uid } };
+    },
     create: write,
     replace: write,
   };
@@ -38,7 +40,7 @@ function start(nodeUid: string | undefined) {
     await clock.advance(ms);
     for (let turn = 0; turn < 10; turn++) await setImmediate();
   };
-  return { kept, stop, pass, written, clock };
+  return { kept, stop, pass, written, node, clock };
 }
 
 describe("keepKnownNode()", () => {
@@ -57,9 +59,33 @@ describe("keepKnownNode()", () => {
     assert.deepEqual([written.length, clock.sleepers], [4, 0]);
   });
 
+  it("reads the node again after a failure", async () => {
+    const { kept, stop, pass, written, node } = start("u");
+    node.failures = 3;
+    for (let time = 0; time < 4; time++) await pass(5000);
+    assert.ok(written.length > 0);
+    stop.abort();
+    await kept;
+  });
+
+  it("follows a node that is deleted and made again", async () => {
+    const { kept, stop, pass, written, node } = start("old");
+    await pass(5000);
+    node.uid = undefined;
+    for (let time = 0; time < 4; time++) await pass(5000);
+    const before = written.length;
+    node.uid = "new";
+    for (let time = 0; time < 4; time++) await pass(5000);
+    const owners = written.map(({ metadata }) => metadata?.ownerReferences?.[0]?.uid);
+    assert.deepEqual([before, [...new Set(owners)]], [1, ["old", "new"]]);
+    stop.abort();
+    await kept;
+  });
+
   it("writes nothing for a node that is not registered", async () => {
-    const { kept, pass, written } = start(undefined);
+    const { kept, stop, pass, written } = start(undefined);
     await pass(60_000);
+    stop.abort();
     await kept;
     assert.deepEqual(written, []);
   });

@@ -1,4 +1,4 @@
-import { backoffDelay, every, untilAborted, type Clock, type Logger } from "@kip/base";
+import { backoffDelay, every, type Clock, type Logger } from "@kip/base";
 import { createLeaseHolder, ignoreNotFound, paths, type ApiClient } from "@kip/k8s-client";
 import type { Node, OwnerReference } from "@kip/k8s-types";
 import { nodeIntervals } from "./node-intervals.ts";
@@ -10,6 +10,8 @@ export interface NodeLeaseOptions {
   readonly nodeName: string;
   /** UID of the Node object. Undefined if it does not exist. */
   readonly nodeUid: () => string | undefined;
+  /** Called before each renewal. The Lease is not renewed while it resolves to false. @default always renewed */
+  readonly isDue?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
   readonly intervals: Pick<NodeIntervals, "leaseMs" | "leaseDurationMs">;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -20,7 +22,7 @@ const backoff = { initialMs: 200, maxMs: 7000 };
 
 /** Renews the node's Lease, its heartbeat, until the signal aborts. */
 export async function keepNodeLease(options: NodeLeaseOptions): Promise<void> {
-  const { client, nodeName, nodeUid, intervals, clock, logger, signal } = options;
+  const { client, nodeName, nodeUid, isDue, intervals, clock, logger, signal } = options;
   const lease = createLeaseHolder({
     client,
     namespace: "kube-node-lease",
@@ -43,7 +45,7 @@ export async function keepNodeLease(options: NodeLeaseOptions): Promise<void> {
       : Math.min(intervals.leaseMs, backoffDelay(failures - 1, backoff, lastError));
   await every({ intervalMs, clock, logger, what: "renew the node's lease", signal }, async () => {
     try {
-      await lease.renew(signal);
+      if ((await isDue?.(signal)) !== false) await lease.renew(signal);
       failures = 0;
     } catch (error) {
       failures++;
@@ -54,22 +56,21 @@ export async function keepNodeLease(options: NodeLeaseOptions): Promise<void> {
 }
 
 /** Options of {@link keepKnownNode}. */
-export type KnownNodeOptions = Omit<NodeLeaseOptions, "nodeUid" | "intervals">;
+export type KnownNodeOptions = Omit<NodeLeaseOptions, "nodeUid" | "isDue" | "intervals">;
 
 /**
  * Renews the Lease of a node that an earlier process has registered, until the signal aborts. Meanwhile, a program may wait for
- * what its provider needs, and Kubernetes does not take the node for lost and evict its pods. Does nothing if there is no such
- * Node. Never throws.
+ * what its provider needs, and Kubernetes does not take the node for lost and evict its pods. Writes nothing while there is no
+ * such Node. Never throws.
  */
 export async function keepKnownNode(options: KnownNodeOptions): Promise<void> {
-  const { client, nodeName, logger, signal } = options;
-  try {
-    const reading = ignoreNotFound(client.get<Node>(paths.nodes(nodeName)));
-    const uid = (await untilAborted(reading, signal))?.metadata?.uid;
-    if (uid === undefined) return;
-    await keepNodeLease({ ...options, nodeUid: () => uid, intervals: nodeIntervals() });
-  } catch (err) {
-    if (!signal.aborted)
-      logger.warn("Could not read the node whose Lease is to be renewed", { err });
-  }
+  const { client, nodeName } = options;
+  let uid: string | undefined;
+  // Read each time: the Node may be deleted, or made again with another UID.
+  const isDue = async (signal: AbortSignal): Promise<boolean> => {
+    const reading = client.get<Node>(paths.nodes(nodeName), { signal, isUrgent: true });
+    uid = (await ignoreNotFound(reading))?.metadata?.uid;
+    return uid !== undefined;
+  };
+  await keepNodeLease({ ...options, nodeUid: () => uid, isDue, intervals: nodeIntervals() });
 }
