@@ -96,6 +96,30 @@ describe("Outages", () => {
     assert.deepEqual(retried, Object.keys(errors));
   });
 
+  it("repeats a step that lacks a permission less and less often, until one succeeds, and others as before", async () => {
+    const { clock, outages, retried, fail } = start();
+    const auth = new CloudError("CLOUD_AUTH", "no right");
+    const times: number[] = [];
+    fail("forbidden", auth);
+    for (let second = 10; second <= 1100; second += 10) {
+      await clock.advance(10_000);
+      if (retried.splice(0).length === 0) continue;
+      times.push(second);
+      fail("forbidden", auth);
+    }
+    assert.deepEqual(times, [10, 30, 70, 150, 310, 610, 910]);
+    fail("away");
+    await clock.advance(10_000);
+    assert.deepEqual(retried.splice(0), ["away"]);
+    outages.succeeded("createCell");
+    assert.deepEqual(retried.splice(0), ["forbidden"]);
+    await clock.advance(60_000);
+    fail("forbidden", auth);
+    await clock.advance(10_000);
+    assert.deepEqual(retried, ["forbidden"]);
+    outages.stop();
+  });
+
   it("takes a Cell resource that is being deleted for an outage, but no refusal, and no long pause that was asked for", async () => {
     const { clock, outages, retried, fail } = start();
     const options = { httpStatus: 405 };

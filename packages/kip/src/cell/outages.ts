@@ -6,6 +6,11 @@ import type { CellStep } from "./cell-step.ts";
 /** How often to repeat one of the waiting steps, milliseconds, however many are waiting. */
 const trialMs = 10_000;
 /**
+ * Longest time between two trials of steps that lack a permission, milliseconds. Only a person can grant it, so this time
+ * doubles from one trial to the next.
+ */
+const longestAuthMs = 300_000;
+/**
  * Minimum time that a step waits, milliseconds. A step that fails for only one pod is not repeated with each success of others.
  */
 const firmMs = 5000;
@@ -27,12 +32,17 @@ export interface FailedStep {
 
 interface WaitingStep extends FailedStep {
   readonly failedAtMs: number;
+  /** Whether kip lacks a permission for it. */
+  readonly isForbidden: boolean;
 }
 
 /** The waiting steps of one kind, by worker, the oldest failure first. */
 interface Outage {
   readonly waiting: Map<object, WaitingStep>;
   isTrialDue: boolean;
+  /** Number of trials of steps that lack a permission since the last success, and the earliest time of the next one. */
+  authTrials: number;
+  authTrialAtMs: number;
   /** When a step of the kind last succeeded, monotonic milliseconds. */
   succeededAtMs: number;
 }
@@ -44,6 +54,7 @@ interface Outage {
  * Invariants:
  * - While steps of a kind are waiting, one of them is repeated every ten seconds, in turn. So an outage does not cost more
  *   calls for more pods.
+ * - For steps that lack a permission at the cloud, this time grows to five minutes.
  * - Each success repeats two of them. The rate grows with each response, and no faster than the other side responds.
  * - If the other side named a time to come back, the step is left alone, unless the time is within the few seconds that each
  *   step waits.
@@ -65,7 +76,8 @@ export class Outages {
     outage.waiting.delete(worker); // the newest failure is last
     const isQuiet = failedAtMs - outage.succeededAtMs >= quietMs;
     if (!isAway(error) && !(isQuiet && refusesAll(error))) return;
-    outage.waiting.set(worker, { ...step, failedAtMs });
+    const isForbidden = CloudError.is(error, "CLOUD_AUTH");
+    outage.waiting.set(worker, { ...step, failedAtMs, isForbidden });
     this.#tryLater(outage);
   }
 
@@ -73,13 +85,21 @@ export class Outages {
   succeeded(kind: CellStep["kind"]): void {
     const outage = this.#outageOf(kind);
     outage.succeededAtMs = this.#clock.monotonic();
+    outage.authTrials = 0;
+    outage.authTrialAtMs = -Infinity;
     this.#retry(outage, { count: perSuccess, isTrial: false });
   }
 
   #outageOf(kind: CellStep["kind"]): Outage {
     const known = this.#ofKind.get(kind);
     if (known) return known;
-    const outage = { waiting: new Map(), isTrialDue: false, succeededAtMs: -Infinity };
+    const outage = {
+      waiting: new Map(),
+      isTrialDue: false,
+      authTrials: 0,
+      authTrialAtMs: -Infinity,
+      succeededAtMs: -Infinity,
+    };
     this.#ofKind.set(kind, outage);
     return outage;
   }
@@ -91,16 +111,20 @@ export class Outages {
 
   /** Repeats the steps that have waited longest. */
   #retry(
-    { waiting }: Outage,
+    outage: Outage,
     { count, isTrial }: { readonly count: number; readonly isTrial: boolean },
   ): void {
-    const latestMs = this.#clock.monotonic() - firmMs;
+    const { waiting } = outage;
+    const nowMs = this.#clock.monotonic();
     let left = count;
-    for (const [worker, { failedAtMs, retry, isCostly }] of waiting) {
-      if (left === 0 || failedAtMs > latestMs) return;
-      if (isTrial && isCostly) continue;
+    for (const [worker, { failedAtMs, retry, isCostly, isForbidden }] of waiting) {
+      if (left === 0 || failedAtMs > nowMs - firmMs) return;
+      if (isTrial && (isCostly || (isForbidden && nowMs < outage.authTrialAtMs))) continue;
       waiting.delete(worker);
-      if (retry()) left--;
+      if (!retry()) continue;
+      left--;
+      if (isTrial && isForbidden)
+        outage.authTrialAtMs = nowMs + Math.min(longestAuthMs, trialMs * 2 ** ++outage.authTrials);
     }
   }
 
