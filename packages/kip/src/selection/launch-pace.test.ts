@@ -12,6 +12,8 @@ function start() {
   const made: string[] = [];
   const waits: string[] = [];
   let refusal: { code: CloudErrorCode; retryAfterMs?: number } | undefined;
+  /** Number of launches that are accepted in spite of a refusal. */
+  let room = 0;
   const abort = new AbortController();
   const run = async (
     pod: string,
@@ -22,7 +24,7 @@ function start() {
     const launch = async (): Promise<void> => {
       made.push(`${pod} ${clock.monotonic() / 1000}`);
       await Promise.resolve();
-      if (refusal) throw new CloudError(refusal.code, "Cannot launch", refusal);
+      if (refusal && room-- <= 0) throw new CloudError(refusal.code, "Cannot launch", refusal);
     };
     const onWait = (_error: CloudError, inMs: number): void => void waits.push(`${pod} ${inMs}`);
     const { signal } = abort;
@@ -44,6 +46,7 @@ function start() {
     abort,
     run,
     refuse: (next: typeof refusal) => void (refusal = next),
+    makeRoom: (launches: number) => void (room = launches),
   };
 }
 
@@ -142,6 +145,27 @@ describe("LaunchPace", () => {
     assert.deepEqual(made, ["a 0", "b 1", "a 1"]);
     await run("c");
     assert.equal(made.at(-1), "c 1");
+  });
+
+  it("doubles the number of launches with each success below a raised quota, and waits again above it", async () => {
+    const { clock, made, run, refuse, makeRoom } = start();
+    refuse({ code: "CLOUD_QUOTA" });
+    const all = Array.from({ length: 20 }, (_, pod) => run(`${pod}`, pod));
+    for (const pauseMs of [5000, 10_000, 20_000, 40_000, 80_000]) await clock.advance(pauseMs);
+    assert.equal(made.splice(0).length, 25);
+    makeRoom(4);
+    await clock.advance(160_000);
+    assert.deepEqual(
+      made.splice(0),
+      Array.from({ length: 9 }, (_, pod) => `${pod} 315`),
+      "one, two, four, and two for the success of one of these",
+    );
+    await clock.advance(19_000);
+    assert.deepEqual(made, []);
+    refuse(undefined);
+    await clock.advance(300_000);
+    await Promise.all(all);
+    assert.equal(clock.sleepers, 0);
   });
 
   it("says once to each that it waits when launches that were under way together are refused one by one", async () => {

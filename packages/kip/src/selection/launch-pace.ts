@@ -23,12 +23,17 @@ export interface PacedLaunch {
 interface PaceLimits {
   readonly initialMs: number;
   readonly maxMs: number;
+  /** Number of launches that a success lets start at once. */
+  readonly perSuccess: number;
 }
 
 /** Calls are refused until the rate has dropped, so a short pause is enough. */
-const throttled: PaceLimits = { initialMs: 1000, maxMs: 60_000 };
-/** A person raises an account's limit, or it has room again when machines end, which kip notices by itself. */
-const overQuota: PaceLimits = { initialMs: 5000, maxMs: 300_000 };
+const throttled: PaceLimits = { initialMs: 1000, maxMs: 60_000, perSuccess: 0 };
+/**
+ * A person raises an account's limit, or it has room again when machines end, which kip notices by itself. A raised limit may
+ * have room for all launches, so their number doubles with each success.
+ */
+const overQuota: PaceLimits = { initialMs: 5000, maxMs: 300_000, perSuccess: 2 };
 
 /**
  * Limits the rate of all pods' launches as the cloud requests. `CLOUD_THROTTLED` slows down all of them. `CLOUD_QUOTA` slows
@@ -101,7 +106,7 @@ interface Waiter {
 
 /**
  * The time between two launches. There is none until one is refused. It doubles with each refusal, and halves with each success
- * until there is none again. If the cloud requests a longer time, that applies.
+ * until there is none again. If the cloud requests a longer time, that applies. Launches that a success lets start do not wait.
  */
 class Pace {
   readonly #clock: Clock;
@@ -109,6 +114,8 @@ class Pace {
   readonly #waiters = new Set<Waiter>();
   #delayMs = 0;
   #openAt = 0;
+  /** Number of launches that may start before `#openAt`. */
+  #free = 0;
   #refusedAt = -1;
   #reason: CloudError | undefined;
   #timer: AbortController | undefined;
@@ -171,6 +178,7 @@ class Pace {
       this.#refusedAt = now;
     }
     this.#reason = error;
+    this.#free = 0;
     this.#openAt = Math.max(this.#openAt, now + Math.max(this.#delayMs, error.retryAfterMs ?? 0));
     this.#look();
     if (isNew) for (const waiter of this.#waiters) this.#report(waiter);
@@ -179,6 +187,7 @@ class Pace {
   accepted(startedAt: number): void {
     if (this.#delayMs === 0 || startedAt <= this.#refusedAt) return;
     this.#delayMs = this.#delayMs / 2 < this.#limits.initialMs ? 0 : this.#delayMs / 2;
+    this.#free = this.#delayMs === 0 ? 0 : this.#free + this.#limits.perSuccess;
     this.#openAt = Math.min(this.#openAt, this.#clock.monotonic() + this.#delayMs);
     this.#look();
   }
@@ -193,11 +202,12 @@ class Pace {
   #look(): void {
     const now = this.#clock.monotonic();
     // Only sort when one may continue, because thousands may come and go in between.
-    const byAge =
-      this.#openAt > now ? [] : [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt);
+    const mayStart = (): boolean => this.#openAt <= now || this.#free > 0;
+    const byAge = mayStart() ? [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt) : [];
     for (const waiter of byAge) {
-      if (this.#openAt > now) break;
-      this.#openAt = now + this.#delayMs;
+      if (!mayStart()) break;
+      if (this.#openAt <= now) this.#openAt = now + this.#delayMs;
+      else this.#free--;
       this.#waiters.delete(waiter);
       waiter.wake();
     }
