@@ -50,6 +50,24 @@ describe("pricePods()", () => {
     assert.equal(priceOf(pod({}), "t3.micro")?.choice.type.name, "t3.micro");
   });
 
+  it("takes a spot machine before one on demand, whatever it costs, as kip does", () => {
+    const either = annotations({ "pod.elotl.co/launch-type": "spot-or-on-demand" });
+    const dear = aws.types.map((type) => ({
+      ...type,
+      pricePerHour: { ...type.pricePerHour, spot: 100 },
+    }));
+    const priced = (types: typeof aws.types) =>
+      pricePods(pod({}, either), { ...aws, types }, undefined).priced[0];
+    const launchTypes = ({ choice, runnerUp }: Exclude<ReturnType<typeof priced>, undefined>) => [
+      choice.launchType,
+      runnerUp?.launchType,
+    ];
+    for (const types of [aws.types, dear])
+      assert.deepEqual(launchTypes(priced(types) ?? assert.fail()), ["spot", "spot"]);
+    const unsold = aws.types.map((type) => ({ ...type, pricePerHour: { "on-demand": 1 } }));
+    assert.equal(priced(unsold)?.choice.launchType, "on-demand");
+  });
+
   it("adds what a type that is named costs above its baseline", () => {
     const named = annotations({ "pod.elotl.co/instance-type": "t3.nano" });
     const found = priceOf(pod({ requests: { cpu: "1100m" } }, named));

@@ -1,13 +1,17 @@
 import {
   explainChoice,
   rankInstanceTypes,
-  selectInstanceType,
   type Candidate,
   type Catalog,
   type Explanation,
   type InstanceTypeRequest,
 } from "@kip/instance-types";
-import { cellConstraints, checkPrice, instanceTypeRequest } from "@kip/kip/selection";
+import {
+  cellConstraints,
+  checkPrice,
+  instanceTypeRequest,
+  selectByLaunchType,
+} from "@kip/kip/selection";
 import { errorText, isCodedError } from "@kip/base";
 import { KipError } from "../errors.ts";
 import type { PricedPods } from "./priced-document.ts";
@@ -17,7 +21,7 @@ export interface Price {
   readonly pods: PricedPods;
   readonly request: InstanceTypeRequest;
   readonly choice: Candidate;
-  /** The second-best choice. Undefined if no other type fits. */
+  /** The second-best choice with the same launch type. Undefined if no other type fits. */
   readonly runnerUp: Candidate | undefined;
   readonly explanation: Explanation;
 }
@@ -50,10 +54,11 @@ export function pricePods(
     try {
       const constraints = cellConstraints(pods.pod);
       const request = instanceTypeRequest(pods.pod, defaultInstanceType, constraints);
-      const choice = selectInstanceType(catalog, request);
+      const choice = selectByLaunchType(catalog, request, constraints.launchTypes);
       checkPrice(choice, constraints);
-      const [, runnerUp] = rankInstanceTypes(catalog, request).take(2);
-      const explanation = explainChoice(catalog, request, choice);
+      const alike = { ...request, launchTypes: [choice.launchType] };
+      const [, runnerUp] = rankInstanceTypes(catalog, alike).take(2);
+      const explanation = explainChoice(catalog, alike, choice);
       priced.push({ pods, request, choice, runnerUp, explanation });
     } catch (error) {
       if (!isCodedError(error)) throw error;

@@ -2,9 +2,7 @@ import type { CapacityScope, CloudDriver, LaunchType } from "@kip/cloud";
 import {
   InstanceTypeError,
   rankInstanceTypes,
-  selectInstanceType,
   type Candidate,
-  type InstanceTypeRequest,
   type OfferedInstanceType,
 } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
@@ -23,6 +21,7 @@ import { hugePageBytes, requestedDiskBytes, type ResourceAmounts } from "./pod-r
 import type { Placement } from "./shortages.ts";
 import { launchExtras } from "./launch-extras.ts";
 import { checkPrice } from "./price-limit.ts";
+import { selectByLaunchType } from "./select-by-launch-type.ts";
 import { standbySpec, type StandbyPool } from "./standby-spec.ts";
 
 /** Settings of all cells of an installation. */
@@ -256,24 +255,6 @@ export class CellChooser {
 function usualProcessors(offers: readonly OfferedInstanceType[]): readonly string[] | undefined {
   const isArm = offers.length > 0 && offers.every((each) => each.architecture === "arm64");
   return isArm ? ["arm64"] : undefined;
-}
-
-/** The best machine of the first launch type that has any. */
-function selectByLaunchType(
-  offers: Parameters<typeof selectInstanceType>[0],
-  request: InstanceTypeRequest,
-  [first = "on-demand", next]: readonly LaunchType[],
-): Candidate & { readonly launchType: LaunchType } {
-  const select = (launchType: LaunchType): Candidate & { readonly launchType: LaunchType } => ({
-    ...selectInstanceType(offers, { ...request, launchTypes: [launchType] }),
-    launchType,
-  });
-  try {
-    return select(first);
-  } catch (error) {
-    if (next === undefined || !InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS")) throw error;
-    return select(next);
-  }
 }
 
 function invalid(
