@@ -39,6 +39,12 @@ function findReason(offers: InstanceTypeOffers, request: InstanceTypeRequest): R
   const all = offeredTypes(offers, request);
   const isSold = (type: OfferedInstanceType): boolean =>
     request.launchTypes.some((launchType) => type.pricePerHour[launchType] !== undefined);
+  const isOther = (type: OfferedInstanceType): boolean => judgeType(type, request) === "name";
+  if (isMac(request) && all.filter(isSold).every(isOther))
+    return {
+      reason: "Macs only run on dedicated hosts, for which no type of that name has a price",
+      remedy: "Choose another type in the pod's instance type annotation: cells run Linux",
+    };
   if (all.length > 0 && !all.some(isSold))
     return {
       reason: "nothing is on offer with that launch type",
@@ -60,6 +66,11 @@ function findReason(offers: InstanceTypeOffers, request: InstanceTypeRequest): R
   const others = all.filter(isSold).filter((type) => judgeType(type, request) === "architecture");
   if (eligible.length === 0 && others.length > 0) return otherProcessors(others, request);
   return tooBig(withGpus, all, request);
+}
+
+/** Whether a Mac of AWS is requested by name. Other types with a similar name are not an alternative. */
+function isMac({ typeGlob = "" }: InstanceTypeRequest): boolean {
+  return /^mac\d/.test(typeGlob);
 }
 
 function otherProcessors(

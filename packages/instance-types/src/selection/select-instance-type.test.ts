@@ -180,6 +180,17 @@ describe("selectInstanceType(), where nothing is left", () => {
     );
   });
 
+  it("says of a Mac that it needs a dedicated host, and names no other type", () => {
+    const mac = { cpuMilli: 0, memoryBytes: 0, typeGlob: "mac1.metal", launchTypes: ["dedicated"] };
+    const dedicated = { pricePerHour: { dedicated: 0.4 } };
+    for (const type of [offer("a1.metal", 16, 32, 0, dedicated), offer("mac1.metal", 12, 32, 1)])
+      assert.throws(() => select([type], mac), {
+        message: /type "mac1\.metal", launch type dedicated: Macs only run on dedicated hosts/,
+        remedy: /^Choose another type/,
+      });
+    assert.equal(nameOf([offer("mac1.metal", 12, 32, 0, dedicated)], mac), "mac1.metal");
+  });
+
   it("says so when a name matches nothing, and names the nearest", () => {
     const offers = [offer("local.small", 1, 1, 0)];
     isRefused(/type "m5\.\*": no type of that name and launch type is on offer/, offers, {
