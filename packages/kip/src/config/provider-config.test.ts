@@ -446,6 +446,14 @@ describe("checkProviderConfig()", () => {
     assert.equal(notices.filter(({ message }) => message.startsWith("FILL_IN")).length, 3);
   });
 
+  it("does not count FILL_IN as blank for the choice of a cloud", () => {
+    const { problems } = checkProviderConfig({ cloud: { gce: "FILL_IN" } });
+    assert.deepEqual(
+      problems.map(({ path, message }) => `${pathText(path)}: ${message}`),
+      ["cloud.gce: keys expected, found FILL_IN"],
+    );
+  });
+
   it("quotes no secret", () => {
     const { problems } = checkProviderConfig({
       cloud: { local: {}, aws: { secretAccessKey: 4711 } },

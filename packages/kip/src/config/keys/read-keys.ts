@@ -104,7 +104,14 @@ function readSection(key: SectionKey<Record<string, Key>>, value: unknown, place
     const own = Object.hasOwn(key.keys, name) ? key.keys[name] : key.others;
     const at = { ...place, path: [...path, name] };
     if (!own) notes.problems.push(unknownKey(name, key, at));
-    else if (!isBlank(own, item, at)) {
+    else if (key.isChoice === true && item === placeholder) {
+      const remedy = "Write its keys, or leave it empty if none are needed";
+      notes.problems.push({
+        path: at.path,
+        message: `keys expected, found ${placeholder}`,
+        remedy,
+      });
+    } else if (!isBlank(own, item, at)) {
       noteReplacement(own, at);
       result[name] = readKey(own, item, at);
     }
