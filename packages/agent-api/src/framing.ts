@@ -46,8 +46,8 @@ export function frameHeader(channel: Channel, length: number): Buffer {
 /**
  * Splits a byte stream into frames. Copies each byte a limited number of times, however small the peer's chunks are.
  *
- * A frame of up to 64 KiB is yielded whole, and a longer one in parts of at least that. So a hostile peer that does not finish
- * its frames takes no more than that of each stream.
+ * A frame of up to 64 KiB is yielded whole, and a longer one in parts of at least that, except for the last. So a hostile peer
+ * that does not finish its frames takes no more than 128 KiB of each stream, because the buffer doubles its size.
  */
 export class FrameParser {
   /** Bytes that are kept until there are enough, in the first {@link #restBytes} bytes. */
