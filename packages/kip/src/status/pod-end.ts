@@ -1,13 +1,12 @@
 import { maxMessageLength, type ReportedPod } from "@kip/agent-api";
 import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
 import { defined } from "@kip/base";
-import { hasRun } from "@kip/virtual-kubelet/status";
+import { endedStatuses, hasRun } from "@kip/virtual-kubelet/status";
 import type { CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
 import { restartPolicy } from "../state/restart-policy.ts";
 import { reportedLists, waitingLists } from "./container-lists.ts";
 import type { ContainerLists } from "./container-status.ts";
-import { afterEnd } from "./lost-containers.ts";
 import { withShortMessage } from "./short-message.ts";
 
 /**
@@ -34,7 +33,7 @@ export function endedWaiting(state: CellState, pod: Pod): ContainerLists {
 }
 
 function ended(lists: ContainerLists, { status }: CellState, pod: Pod): ContainerLists {
-  return afterEnd(lists, {
+  return endedStatuses(lists, {
     isInitialized: wasInitialized(status ?? pod.status ?? {}, pod),
     neverRestarts: restartPolicy(pod) === "Never",
   });

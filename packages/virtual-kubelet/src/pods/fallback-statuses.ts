@@ -2,7 +2,7 @@
 import { defined, errorText } from "@kip/base";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import { VirtualKubeletError } from "../errors.ts";
-import { goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
+import { endedStatuses, goneStatuses, waitingStatuses } from "../status/container-statuses.ts";
 import { podConditions } from "../status/pod-conditions.ts";
 
 /**
@@ -38,7 +38,21 @@ export function terminalFields({ phase, reason, message }: PodStatus): PodStatus
  * @param now as `metav1.Time`
  */
 export function goneStatus(pod: Pod, now: string): PodStatus {
-  const last = { ...pod.status, ...goneStatuses(pod.status ?? {}, now), phase: "Failed" };
+  return failedStatus(pod, goneStatuses(pod.status ?? {}, now), now);
+}
+
+/**
+ * The last status of a pod that has failed before anything of it ran.
+ *
+ * @param now as `metav1.Time`
+ */
+export function neverRunStatus(pod: Pod, now: string): PodStatus {
+  const known = { isInitialized: false, neverRestarts: false };
+  return failedStatus(pod, endedStatuses(pod.status ?? {}, known), now);
+}
+
+function failedStatus(pod: Pod, statuses: PodStatus, now: string): PodStatus {
+  const last = { ...pod.status, ...statuses, phase: "Failed" };
   const conditions = podConditions(pod, { ...last, isReadyToStart: false, now });
   return { ...last, conditions };
 }

@@ -14,7 +14,7 @@ import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
 import { findError, type FoundError } from "../errors.ts";
 import { qosClass } from "../status/qos-class.ts";
 import { startPodSpan, type Tracer } from "../tracing.ts";
-import { goneStatus } from "./fallback-statuses.ts";
+import { goneStatus, neverRunStatus } from "./fallback-statuses.ts";
 import { gracePeriodSeconds, isFinished } from "./pod-facts.ts";
 import { isPlanned, type PodStepArgs } from "./pod-plan.ts";
 import type { PodChange, PodState } from "./pod-state.ts";
@@ -134,7 +134,7 @@ function expire({ clock, recordEvent, status }: PodExecutorOptions, pod: Pod): P
   const reason = "DeadlineExceeded";
   const message = "Pod was active on the node longer than the specified deadline";
   recordEvent(pod, { type: "Normal", reason, message });
-  const ended = goneStatus(pod, wireTime(clock.now()));
+  const ended = neverRunStatus(pod, wireTime(clock.now()));
   status.write(defined({ ...ended, reason, message, startTime: boundAt(pod) }));
   return { kind: "rejected" };
 }

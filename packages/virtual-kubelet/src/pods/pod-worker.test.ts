@@ -353,15 +353,23 @@ describe("PodWorker", () => {
   it("ends a pod that has waited for its Secret for longer than it may be active", async () => {
     const resolve = () =>
       Promise.reject(new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found'));
-    const spec = { ...stored.spec, activeDeadlineSeconds: 60 };
+    const initContainers = [{ name: "init", image: "x:1" }];
+    const spec = { ...stored.spec, activeDeadlineSeconds: 60, initContainers };
     const worker = await start(pod({ spec }), client(), client(), resolve);
     await clock.advance(50_000);
     assert.equal(worker.pod.status?.phase, "Pending");
     await clock.advance(20_000);
-    const { phase, reason, containerStatuses: [main] = [] } = worker.pod.status ?? {};
+    const { phase, reason, ...shown } = worker.pod.status ?? {};
     assert.deepEqual([phase, reason], ["Failed", "DeadlineExceeded"]);
-    assert.equal(main?.state?.terminated?.reason, "ContainerStatusUnknown");
     assert.equal(events.at(-1), "DeadlineExceeded");
+    // Only the container that was to run first has ended.
+    assert.equal(
+      shown.initContainerStatuses?.[0]?.state?.terminated?.reason,
+      "ContainerStatusUnknown",
+    );
+    assert.equal(shown.containerStatuses?.[0]?.state?.waiting?.reason, "PodInitializing");
+    const initialized = shown.conditions?.find(({ type }) => type === "Initialized");
+    assert.notEqual(initialized?.status, "True");
     // The provider knows what one is doing that it may have.
     const status = { ...worker.pod.status, phase: "Running", startTime: "2000-01-01T00:00:00Z" };
     const running = await start(pod({ spec, status }), client(), client(), resolve);

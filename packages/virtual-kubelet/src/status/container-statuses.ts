@@ -86,3 +86,55 @@ export function goneStatuses(status: PodStatus, finishedAt: string): ContainerLi
     ephemeralContainerStatuses: ephemeralContainerStatuses?.map(gone),
   });
 }
+
+/**
+ * The statuses of a pod that has ended. As in a kubelet, containers that were to run and never did have ended, too. Those after
+ * an init container that has not completed keep waiting. Otherwise, clients would take the pod for one that starts.
+ *
+ * @param known.isInitialized whether the init containers are known to have done their work, whatever their statuses say
+ * @param known.neverRestarts whether the pod's policy is Never. Only sidecars are restarted then. As in a kubelet, one that was
+ * waiting for that shows its own end
+ */
+export function endedStatuses(
+  lists: ContainerLists,
+  known: { readonly isInitialized: boolean; readonly neverRestarts: boolean },
+): ContainerLists {
+  const {
+    initContainerStatuses: init,
+    containerStatuses: main,
+    ephemeralContainerStatuses,
+  } = lists;
+  const everRan = (each: ContainerStatus): boolean =>
+    (each.state?.terminated ?? each.lastState?.terminated) !== undefined;
+  const isInitialized =
+    known.isInitialized ||
+    !init?.length ||
+    main?.some(everRan) === true ||
+    hasCompleted(init.at(-1));
+  const lastBegun = init?.findLastIndex(everRan) ?? -1;
+  const ended = (each: ContainerStatus): ContainerStatus => {
+    if (each.state?.terminated) return each;
+    const last = known.neverRestarts ? each.lastState?.terminated : undefined;
+    const over = { ...each, ready: false, started: false };
+    if (last) return { ...over, state: { terminated: last }, lastState: {} };
+    return { ...over, state: { terminated: neverLocated } };
+  };
+  return defined({
+    initContainerStatuses: init?.map((each, index) =>
+      index <= Math.max(lastBegun, 0) ? ended(each) : each,
+    ),
+    containerStatuses: isInitialized ? main?.map(ended) : main,
+    ephemeralContainerStatuses,
+  });
+}
+
+function hasCompleted({ state, lastState }: Partial<ContainerStatus> = {}): boolean {
+  return [state, lastState].some((each) => each?.terminated?.exitCode === 0);
+}
+
+/** The kubelet's state of a container that an ended pod has not run. */
+const neverLocated = {
+  exitCode: 137,
+  reason: "ContainerStatusUnknown",
+  message: "The container could not be located when the pod was terminated",
+};

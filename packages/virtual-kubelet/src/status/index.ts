@@ -1,5 +1,5 @@
 // For providers that compose the statuses of their pods from parts.
 export { mergeConditions, type ConditionVerdict } from "./conditions.ts";
-export { goneStatuses, waitingStatuses } from "./container-statuses.ts";
+export { endedStatuses, goneStatuses, waitingStatuses } from "./container-statuses.ts";
 export { hasRun } from "../pods/pod-facts.ts";
 export { qosClass } from "./qos-class.ts";
