@@ -9,7 +9,7 @@ import { podConditions } from "../status/pod-conditions.ts";
  * The status of a pod that cannot start because an object that it refers to is missing.
  *
  * @param error the reason. Its `container` may name the container
- * @param now as `metav1.Time`
+ * @param now as `metav1.Time`. As in a kubelet, the pod is active from then on
  */
 export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus {
   const container = VirtualKubeletError.is(error) ? error.container : undefined;
@@ -19,7 +19,7 @@ export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus 
       : undefined;
   const statuses = waitingStatuses(pod, problem);
   const conditions = podConditions(pod, { ...statuses, phase: "Pending", now });
-  return { phase: "Pending", ...statuses, conditions };
+  return { phase: "Pending", startTime: pod.status?.startTime ?? now, ...statuses, conditions };
 }
 
 /** The usable parts of an invalid terminal status: phase, and reason and message if they are text. */

@@ -1,4 +1,4 @@
-import { defined, errorText, untilAborted, type Clock, type Logger } from "@kip/base";
+import { errorText, untilAborted, type Clock, type Logger } from "@kip/base";
 import {
   ignoreNotFound,
   isNotFound,
@@ -15,7 +15,7 @@ import { findError, type FoundError } from "../errors.ts";
 import { qosClass } from "../status/qos-class.ts";
 import { startPodSpan, type Tracer } from "../tracing.ts";
 import { goneStatus, neverRunStatus } from "./fallback-statuses.ts";
-import { gracePeriodSeconds, isFinished } from "./pod-facts.ts";
+import { gracePeriodSeconds, hasBegun, isFinished } from "./pod-facts.ts";
 import { isPlanned, type PodStepArgs } from "./pod-plan.ts";
 import type { PodChange, PodState } from "./pod-state.ts";
 import type { ProviderProblems } from "./provider-problems.ts";
@@ -96,7 +96,7 @@ async function apply(
   options: PodExecutorOptions,
   { state, change, signal }: Context<"apply">,
 ): Promise<PodChange> {
-  const { provider, problems, resolve, status, clock } = options;
+  const { provider, problems, resolve, status } = options;
   const { api, content } = state();
   const mayRun = !content.applied && api.pod.status?.startTime !== undefined;
   if (!content.applied && !mayRun) await provider.admit?.(api.pod);
@@ -106,7 +106,7 @@ async function apply(
   } catch (error) {
     if (signal.aborted) throw error;
     if (mayRun) await provider.resume?.(api.pod);
-    else if (!content.applied && isOverdue(api.pod, clock.now())) return expire(options, api.pod);
+    if (!content.applied && (await isOverdue(options, api.pod))) return expire(options, api.pod);
     throw error;
   }
   signal.throwIfAborted();
@@ -117,16 +117,15 @@ async function apply(
   return { kind: "applied", revision: content.revision, resolved };
 }
 
-/** When the node got the pod, as `metav1.Time`. Unlike the start time, it is there before the provider has the pod. */
-function boundAt({ status }: Pod): string | undefined {
-  const bound = status?.conditions?.find(({ type }) => type === "PodScheduled");
-  return bound?.lastTransitionTime;
-}
-
-/** Whether a pod that its provider never had has waited for longer than it may be active. */
-function isOverdue(pod: Pod, nowMs: number): boolean {
-  const { activeDeadlineSeconds: seconds = Number.POSITIVE_INFINITY } = pod.spec;
-  return nowMs - Date.parse(boundAt(pod) ?? "") >= seconds * 1000;
+/**
+ * Whether a pod has waited for longer than it may be active. False if it may have run, or if its provider has it and knows how
+ * it goes on.
+ */
+async function isOverdue({ provider, clock }: PodExecutorOptions, pod: Pod): Promise<boolean> {
+  const { activeDeadlineSeconds = Number.POSITIVE_INFINITY } = pod.spec;
+  const activeMs = clock.now() - Date.parse(pod.status?.startTime ?? "");
+  if (!(activeMs >= activeDeadlineSeconds * 1000) || hasBegun(pod)) return false;
+  return (await provider.presence(pod.metadata.uid)) === "absent";
 }
 
 /** Fails a pod that {@link isOverdue}, like a kubelet, which counts the wait for a ConfigMap or Secret. */
@@ -134,8 +133,7 @@ function expire({ clock, recordEvent, status }: PodExecutorOptions, pod: Pod): P
   const reason = "DeadlineExceeded";
   const message = "Pod was active on the node longer than the specified deadline";
   recordEvent(pod, { type: "Normal", reason, message });
-  const ended = neverRunStatus(pod, wireTime(clock.now()));
-  status.write(defined({ ...ended, reason, message, startTime: boundAt(pod) }));
+  status.write({ ...neverRunStatus(pod, wireTime(clock.now())), reason, message });
   return { kind: "rejected" };
 }
 

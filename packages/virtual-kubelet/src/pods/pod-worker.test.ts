@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { CodedError, type CodedErrorOptions, silentLogger } from "@kip/base";
 import type { ApiClient } from "@kip/k8s-client";
-import { K8sError } from "@kip/k8s-client";
+import { K8sError, wireTime } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { podWith, type PodParts } from "@kip/k8s-types/testing";
 import { ManualClock } from "@kip/testing";
@@ -355,7 +355,11 @@ describe("PodWorker", () => {
       Promise.reject(new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found'));
     const initContainers = [{ name: "init", image: "x:1" }];
     const spec = { ...stored.spec, activeDeadlineSeconds: 60, initContainers };
-    const worker = await start(pod({ spec }), client(), client(), resolve);
+    // Bound while no process of the node was running. As in a kubelet, that does not count.
+    const lastTransitionTime = wireTime(clock.now() - 100_000);
+    const conditions = [{ type: "PodScheduled", status: "True", lastTransitionTime }] as const;
+    const status = { phase: "Pending", conditions };
+    const worker = await start(pod({ spec, status }), client(), client(), resolve);
     await clock.advance(50_000);
     assert.equal(worker.pod.status?.phase, "Pending");
     await clock.advance(20_000);
@@ -370,11 +374,31 @@ describe("PodWorker", () => {
     assert.equal(shown.containerStatuses?.[0]?.state?.waiting?.reason, "PodInitializing");
     const initialized = shown.conditions?.find(({ type }) => type === "Initialized");
     assert.notEqual(initialized?.status, "True");
-    // The provider knows what one is doing that it may have.
-    const status = { ...worker.pod.status, phase: "Running", startTime: "2000-01-01T00:00:00Z" };
-    const running = await start(pod({ spec, status }), client(), client(), resolve);
-    await clock.advance(100_000);
-    assert.equal(running.pod.status?.phase, "Running");
+  });
+
+  it("leaves the deadline of a pod to its provider, which gets the wait for the Secret as well", async () => {
+    const spec = { ...stored.spec, activeDeadlineSeconds: 60 };
+    let isMissing = true;
+    const resolve = async (current: Pod): Promise<ResolvedPod> => {
+      if (isMissing) throw new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found');
+      return resolvedWith(current);
+    };
+    const began = wireTime(clock.now());
+    const worker = await start(pod({ spec }), client(), client(), resolve);
+    await clock.advance(40_000);
+    isMissing = false;
+    await clock.advance(10_000);
+    assert.equal(provider.pods.get(worker.uid)?.pod.status?.startTime, began);
+    // After a restart, a pod that its provider has, or of which a container has run.
+    isMissing = true;
+    const startTime = "2000-01-01T00:00:00Z";
+    for (const phase of ["Pending", "Running"]) {
+      const status = { phase, startTime };
+      const known = await start(pod({ spec, status }), client(), client(), resolve);
+      await clock.advance(100_000);
+      assert.equal(known.pod.status?.phase, phase);
+      provider.pods.clear();
+    }
   });
 
   it("keeps a status that the provider reported before its call failed", async () => {
