@@ -104,7 +104,7 @@ export function endByLoss(
   const knownByName = byName(lists.containerStatuses ?? []);
   const statuses = (pod.spec.containers ?? []).map(({ name }) => knownByName.get(name));
   const isFinal = finalStatuses(pod);
-  const gone = goneStatuses(lists, finishedAt);
+  const gone = goneStatuses(pod, lists, finishedAt);
   if (statuses.length > 0 && statuses.every((status) => status && isFinal(status))) {
     const isGood = statuses.every((status) => status?.state?.terminated?.exitCode === 0);
     return { phase: isGood ? "Succeeded" : "Failed", ...gone };

@@ -1,10 +1,9 @@
 import { maxMessageLength, type ReportedPod } from "@kip/agent-api";
-import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type { ContainerStatus, Pod } from "@kip/k8s-types";
 import { defined } from "@kip/base";
-import { endedStatuses, hasRun } from "@kip/virtual-kubelet/status";
+import { endedStatuses } from "@kip/virtual-kubelet/status";
 import type { CellState } from "../state/cell-state.ts";
 import type { PodEnd } from "../state/cell.ts";
-import { restartPolicy } from "../state/restart-policy.ts";
 import { reportedLists, waitingLists } from "./container-lists.ts";
 import type { ContainerLists } from "./container-status.ts";
 import { withShortMessage } from "./short-message.ts";
@@ -33,26 +32,7 @@ export function endedWaiting(state: CellState, pod: Pod): ContainerLists {
 }
 
 function ended(lists: ContainerLists, { status }: CellState, pod: Pod): ContainerLists {
-  return endedStatuses(lists, {
-    isInitialized: wasInitialized(status ?? pod.status ?? {}, pod),
-    neverRestarts: restartPolicy(pod) === "Never",
-  });
-}
-
-/**
- * Whether the init containers had done their work, by the last published status: a container after them had run, or the last
- * one was a sidecar that had started. How a sidecar ended does not tell, because it ends with the pod.
- */
-function wasInitialized(
-  { initContainerStatuses = [], containerStatuses = [] }: PodStatus,
-  { spec }: Pod,
-): boolean {
-  if (hasRun({ containerStatuses })) return true;
-  const last = spec.initContainers?.at(-1);
-  if (last?.restartPolicy !== "Always") return false;
-  return initContainerStatuses.some(
-    ({ name, started, state }) => name === last.name && started === true && state?.running,
-  );
+  return endedStatuses(pod, status ?? pod.status ?? {}, lists);
 }
 
 /**

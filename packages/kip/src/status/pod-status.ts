@@ -194,6 +194,6 @@ function containerStatuses({ state, pod, report, now }: StatusFacts): ContainerL
     });
   }
   // Nothing runs on a cell that is gone.
-  if (podEnd ?? (!report && isPodFinished)) return goneStatuses(latestLists(state, pod), now);
+  if (podEnd ?? (!report && isPodFinished)) return goneStatuses(pod, latestLists(state, pod), now);
   return report ? reportedLists(report, state, pod) : waitingLists(state, pod);
 }

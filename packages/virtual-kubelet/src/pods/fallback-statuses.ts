@@ -38,7 +38,7 @@ export function terminalFields({ phase, reason, message }: PodStatus): PodStatus
  * @param now as `metav1.Time`
  */
 export function goneStatus(pod: Pod, now: string): PodStatus {
-  return failedStatus(pod, goneStatuses(pod.status ?? {}, now), now);
+  return failedStatus(pod, goneStatuses(pod, pod.status ?? {}, now), now);
 }
 
 /**
@@ -47,8 +47,7 @@ export function goneStatus(pod: Pod, now: string): PodStatus {
  * @param now as `metav1.Time`
  */
 export function neverRunStatus(pod: Pod, now: string): PodStatus {
-  const known = { isInitialized: false, neverRestarts: false };
-  return failedStatus(pod, endedStatuses(pod.status ?? {}, known), now);
+  return failedStatus(pod, endedStatuses(pod, pod.status ?? {}), now);
 }
 
 function failedStatus(pod: Pod, statuses: PodStatus, now: string): PodStatus {

@@ -226,9 +226,10 @@ class Poller {
     const wasRunning = tracked.last?.phase === "Running";
     if (!wasRunning && age < settlingMs) return;
     const now = wireTime(this.#options.clock.now());
-    const lost = { ...tracked.last, ...goneStatuses(tracked.last ?? {}, now), phase: "Failed" };
+    const { pod, last = {} } = tracked;
+    const lost = { ...last, ...goneStatuses(pod, last, now), phase: "Failed" };
     const message = "The provider no longer has the pod";
-    const conditions = podConditions(tracked.pod, { ...lost, isReadyToStart: false, now });
+    const conditions = podConditions(pod, { ...lost, isReadyToStart: false, now });
     this.#answered(uid, { ...lost, reason: "NotFound", message, conditions }, question);
   }
 

@@ -7,6 +7,7 @@ import type {
   Pod,
   PodStatus,
 } from "@kip/k8s-types";
+import { hasRun } from "../pods/pod-facts.ts";
 
 type ContainerLists = Pick<
   PodStatus,
@@ -58,46 +59,36 @@ export function waitingStatuses(
 }
 
 /**
- * Statuses of a pod that is gone. Containers that still counted as running or waiting have ended with exit code 137, and with the
- * kubelet's message for a container that it can no longer find.
+ * Statuses of a pod that is gone. Containers that still counted as running have ended with exit code 137, and with the
+ * kubelet's message for a container that it can no longer find. The others are as in {@link endedStatuses}.
  */
-export function goneStatuses(status: PodStatus, finishedAt: string): ContainerLists {
+export function goneStatuses(pod: Pod, status: PodStatus, finishedAt: string): ContainerLists {
   const gone = (each: ContainerStatus): ContainerStatus => {
-    if (each.state?.terminated) return each;
-    return {
-      ...each,
-      ready: false,
-      started: false,
-      state: {
-        terminated: defined({
-          exitCode: 137,
-          reason: "ContainerStatusUnknown",
-          message: "The container could not be located when the pod was terminated",
-          finishedAt,
-          startedAt: each.state?.running?.startedAt,
-        }),
-      },
-    };
+    const { running } = each.state ?? {};
+    if (!running) return each;
+    const terminated = defined({ ...notLocated, finishedAt, startedAt: running.startedAt });
+    return { ...each, ready: false, started: false, state: { terminated } };
   };
   const { initContainerStatuses, containerStatuses, ephemeralContainerStatuses } = status;
-  return defined({
+  const lists = defined({
     initContainerStatuses: initContainerStatuses?.map(gone),
     containerStatuses: containerStatuses?.map(gone),
     ephemeralContainerStatuses: ephemeralContainerStatuses?.map(gone),
   });
+  return endedStatuses(pod, status, lists);
 }
 
 /**
  * The statuses of a pod that has ended. As in a kubelet, containers that were to run and never did have ended, too. Those after
  * an init container that has not completed keep waiting. Otherwise, clients would take the pod for one that starts.
  *
- * @param known.isInitialized whether the init containers are known to have done their work, whatever their statuses say
- * @param known.neverRestarts whether the pod's policy is Never. Only sidecars are restarted then. As in a kubelet, one that was
- * waiting for that shows its own end
+ * @param known the last published status. It may show that the init containers had done their work
+ * @param lists the last states of the containers
  */
 export function endedStatuses(
-  lists: ContainerLists,
-  known: { readonly isInitialized: boolean; readonly neverRestarts: boolean },
+  pod: Pod,
+  known: PodStatus,
+  lists: ContainerLists = known,
 ): ContainerLists {
   const {
     initContainerStatuses: init,
@@ -107,17 +98,18 @@ export function endedStatuses(
   const everRan = (each: ContainerStatus): boolean =>
     (each.state?.terminated ?? each.lastState?.terminated) !== undefined;
   const isInitialized =
-    known.isInitialized ||
+    wasInitialized(known, pod) ||
     !init?.length ||
     main?.some(everRan) === true ||
     hasCompleted(init.at(-1));
   const lastBegun = init?.findLastIndex(everRan) ?? -1;
   const ended = (each: ContainerStatus): ContainerStatus => {
     if (each.state?.terminated) return each;
-    const last = known.neverRestarts ? each.lastState?.terminated : undefined;
+    // Only sidecars are restarted then. As in a kubelet, one that was waiting for that shows its own end.
+    const last = pod.spec.restartPolicy === "Never" ? each.lastState?.terminated : undefined;
     const over = { ...each, ready: false, started: false };
     if (last) return { ...over, state: { terminated: last }, lastState: {} };
-    return { ...over, state: { terminated: neverLocated } };
+    return { ...over, state: { terminated: notLocated } };
   };
   return defined({
     initContainerStatuses: init?.map((each, index) =>
@@ -128,12 +120,28 @@ export function endedStatuses(
   });
 }
 
+/**
+ * Whether the init containers had done their work, by the last published status: a container after them had run, or the last
+ * one was a sidecar that had started. How a sidecar ended does not tell, because it ends with the pod.
+ */
+function wasInitialized(
+  { initContainerStatuses = [], containerStatuses = [] }: PodStatus,
+  { spec }: Pod,
+): boolean {
+  if (hasRun({ containerStatuses })) return true;
+  const last = spec.initContainers?.at(-1);
+  if (last?.restartPolicy !== "Always") return false;
+  return initContainerStatuses.some(
+    ({ name, started, state }) => name === last.name && started === true && state?.running,
+  );
+}
+
 function hasCompleted({ state, lastState }: Partial<ContainerStatus> = {}): boolean {
   return [state, lastState].some((each) => each?.terminated?.exitCode === 0);
 }
 
-/** The kubelet's state of a container that an ended pod has not run. */
-const neverLocated = {
+/** The kubelet's state of a container that it does not find when the pod has ended. */
+const notLocated = {
   exitCode: 137,
   reason: "ContainerStatusUnknown",
   message: "The container could not be located when the pod was terminated",

@@ -137,7 +137,11 @@ describe("goneStatuses()", () => {
     assert.ok(main);
     const ended = { ...main, name: "ended", state: { terminated: { exitCode: 3 } } };
     const running = { ...main, state: { running: { startedAt: earlier } } };
-    const gone = goneStatuses({ containerStatuses: [running, ended] }, now).containerStatuses;
+    const gone = goneStatuses(
+      podWith({}),
+      { containerStatuses: [running, ended] },
+      now,
+    ).containerStatuses;
     assert.equal(gone?.[0]?.state?.terminated?.exitCode, 137);
     assert.equal(gone?.[0]?.state?.running, undefined);
     assert.equal(gone?.[0]?.ready, false);

@@ -153,6 +153,23 @@ describe("endPod()", () => {
     assert.deepEqual([state?.exitCode, isPodFinished], [137, true]);
   });
 
+  it("does not end containers of a pod whose init containers had not completed", async () => {
+    const pod = podOf("Never", { main: { waiting: { reason: "PodInitializing" } } });
+    const { spec, status } = podOf("Never", { init: running });
+    const { tools, cell } = start({
+      ...pod,
+      spec: { ...pod.spec, initContainers: spec.containers },
+      status: { ...pod.status, initContainerStatuses: status?.containerStatuses ?? [] },
+    });
+    await cell.run((context) => endPod(tools, context));
+    const { podEnd } = cell.state.end;
+    const lists = [podEnd?.initContainerStatuses, podEnd?.containerStatuses];
+    const ended = lists.flat().map((each) => each?.state?.terminated?.exitCode);
+    assert.deepEqual([podEnd?.reason, ended], ["CellLost", [137, undefined]]);
+    const initialized = cell.state.status?.conditions?.find(({ type }) => type === "Initialized");
+    assert.equal(initialized?.status, "False");
+  });
+
   for (const policy of ["Never", "OnFailure"]) {
     it(`reports Succeeded for a pod whose containers had all completed, with restartPolicy ${policy}`, async () => {
       const { tools, cell } = start(podOf(policy, { a: completed, b: completed }));
