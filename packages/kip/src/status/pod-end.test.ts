@@ -76,7 +76,11 @@ describe("reportedEnd()", () => {
   it("shows how a sidecar ended, and ends what never ran after it had started", () => {
     const sidecar = { ...exited(143), restartPolicy: "Always" };
     assert.deepEqual(shown([sidecar], [exited(0)]), ["Completed", "Completed"]);
-    assert.deepEqual(shown([sidecar], [waiting]), ["Completed", "PodInitializing"]);
+    for (const end of [exited(143), exited(0)])
+      assert.deepEqual(shown([{ ...sidecar, ...end }], [waiting]), [
+        "Completed",
+        "PodInitializing",
+      ]);
     const known = { name: "i0", started: true, state: { running: {} } } as ContainerStatus; // what is read
     const status = { initContainerStatuses: [known] };
     const unknown = "ContainerStatusUnknown";

@@ -101,7 +101,7 @@ export function endedStatuses(
     wasInitialized(known, pod) ||
     !init?.length ||
     main?.some(everRan) === true ||
-    hasCompleted(init.at(-1));
+    (!isSidecar(pod.spec.initContainers?.at(-1)) && hasCompleted(init.at(-1)));
   const lastBegun = init?.findLastIndex(everRan) ?? -1;
   const ended = (each: ContainerStatus): ContainerStatus => {
     if (each.state?.terminated) return each;
@@ -130,10 +130,15 @@ function wasInitialized(
 ): boolean {
   if (hasRun({ containerStatuses })) return true;
   const last = spec.initContainers?.at(-1);
-  if (last?.restartPolicy !== "Always") return false;
+  if (!isSidecar(last)) return false;
   return initContainerStatuses.some(
-    ({ name, started, state }) => name === last.name && started === true && state?.running,
+    ({ name, started, state }) => name === last?.name && started === true && state?.running,
   );
+}
+
+/** Whether an init container keeps running beside the regular ones and counts with them. */
+export function isSidecar(container: Container | undefined): boolean {
+  return container?.restartPolicy === "Always";
 }
 
 function hasCompleted({ state, lastState }: Partial<ContainerStatus> = {}): boolean {

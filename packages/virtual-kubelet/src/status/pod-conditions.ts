@@ -1,5 +1,6 @@
-import type { Container, ContainerStatus, Pod, PodCondition } from "@kip/k8s-types";
+import type { ContainerStatus, Pod, PodCondition } from "@kip/k8s-types";
 import { mergeConditions, type ConditionVerdict } from "./conditions.ts";
+import { isSidecar } from "./container-statuses.ts";
 
 /** Inputs for {@link podConditions}, in addition to the pod. */
 export interface PodConditionFacts {
@@ -53,11 +54,6 @@ function initialized(pod: Pod, facts: PodConditionFacts): ConditionVerdict {
     reason: "ContainersNotInitialized",
     message: `containers with incomplete status: [${names}]`,
   };
-}
-
-/** Whether an init container keeps running beside the regular ones and counts with them. */
-function isSidecar({ restartPolicy }: Container): boolean {
-  return restartPolicy === "Always";
 }
 
 /** Indexed by name, because a pod may have thousands of containers. */
