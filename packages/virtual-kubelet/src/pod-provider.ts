@@ -159,7 +159,8 @@ export interface PodProvider {
   stop?(): Promise<void>;
   /**
    * Optional: whether the node accepts the pod, like a kubelet's admission. Called before the pod's references are resolved.
-   * Not called for a pod with a start time in its status, because it was admitted before.
+   * Called once, and as in a kubelet again after a restart of the library. Not called for a pod with a start time in its status
+   * of which something has run or that the provider has.
    *
    * @throws {VirtualKubeletError} `VK_INVALID_POD` with the reason: the pod fails and is not applied. After any other error, it
    * is called again
@@ -172,10 +173,10 @@ export interface PodProvider {
    */
   apply(pod: ResolvedPod, signal: AbortSignal): Promise<void>;
   /**
-   * Optional: resumes following a pod that an earlier process has started, without changing it. Called for a pod with a start
-   * time in its status, while something that it refers to cannot be resolved, until the first `apply`. The provider may not have
-   * such a pod, because it has only waited so far. As in a kubelet, its status, logs and commands do not wait for what is missing.
-   * `apply` follows once everything is resolved. Must be idempotent.
+   * Optional: resumes following a pod that an earlier process has started, without changing it. Called after a restart of the
+   * library for a pod with a start time in its status of which something has run or that the provider has, while something that
+   * it refers to cannot be resolved. As in a kubelet, its status, logs and commands do not wait for that. `apply` follows once
+   * everything is resolved. Must be idempotent.
    */
   resume?(pod: Pod): Promise<void>;
   /**

@@ -98,14 +98,18 @@ async function apply(
 ): Promise<PodChange> {
   const { provider, problems, resolve, status } = options;
   const { api, content } = state();
-  const mayRun = !content.applied && api.pod.status?.startTime !== undefined;
-  if (!content.applied && !mayRun) await provider.admit?.(api.pod);
+  const isFirst = !content.applied && !content.isAdmitted;
+  const isKnown = isFirst && (await isFromBefore(provider, api.pod));
+  if (isFirst && !isKnown) {
+    await provider.admit?.(api.pod);
+    change({ kind: "admitted" });
+  }
   let resolved: ResolvedPod;
   try {
     resolved = await resolve(api.pod, content.applied);
   } catch (error) {
     if (signal.aborted) throw error;
-    if (mayRun) await provider.resume?.(api.pod);
+    if (isKnown) await provider.resume?.(api.pod);
     if (!content.applied && (await isOverdue(options, api.pod))) return expire(options, api.pod);
     throw error;
   }
@@ -115,6 +119,15 @@ async function apply(
   if (!state().provider.isStatusInvalid) problems.clear();
   status.refresh();
   return { kind: "applied", revision: content.revision, resolved };
+}
+
+/**
+ * Whether an earlier process has given the pod to its provider. Not so for one that has only waited, although it has a start
+ * time.
+ */
+async function isFromBefore(provider: PodProvider, pod: Pod): Promise<boolean> {
+  if (pod.status?.startTime === undefined) return false;
+  return hasBegun(pod) || (await provider.presence(pod.metadata.uid)) !== "absent";
 }
 
 /**

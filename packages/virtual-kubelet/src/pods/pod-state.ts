@@ -21,6 +21,8 @@ interface ContentState {
   readonly revision: number;
   /** Newest revision that the provider has accepted or rejected. 0 before the first. */
   readonly handled: number;
+  /** Whether this process has had the pod admitted. It is then not one that an earlier process has started. */
+  readonly isAdmitted: boolean;
   /** The content that the provider last accepted. Undefined if there is none yet. */
   readonly applied: ResolvedPod | undefined;
   /** The pod's generation that was last passed to the provider. */
@@ -62,6 +64,8 @@ export type PodChange =
   | { readonly kind: "objectDeleted" }
   /** An object that the pod refers to has changed, or the provider has lost the pod. */
   | { readonly kind: "contentChanged" }
+  /** The node accepts the pod. */
+  | { readonly kind: "admitted" }
   /** The pod is passed to the provider. It may report a status before it has accepted the pod. */
   | { readonly kind: "offered"; readonly generation: number | undefined }
   /** The provider has accepted this revision. */
@@ -92,7 +96,13 @@ export function initialPodState(
 ): PodState {
   return {
     api: { pod, compared: pod, isGone: false, isFinalized: false },
-    content: { revision: 1, handled: 0, applied: undefined, generation: undefined },
+    content: {
+      revision: 1,
+      handled: 0,
+      isAdmitted: false,
+      applied: undefined,
+      generation: undefined,
+    },
     provider: {
       canFinish,
       hasReported: false,
@@ -117,6 +127,8 @@ export function reducePod(state: PodState, change: PodChange): PodState {
       return { ...state, api: { ...api, isGone: true } };
     case "contentChanged":
       return { ...state, content: { ...content, revision: content.revision + 1 } };
+    case "admitted":
+      return { ...state, content: { ...content, isAdmitted: true } };
     case "offered":
       return {
         ...state,

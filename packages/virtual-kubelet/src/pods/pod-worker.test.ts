@@ -292,9 +292,32 @@ describe("PodWorker", () => {
     const { phase, reason, message } = refused.pod.status ?? {};
     assert.deepEqual([phase, reason, message], ["Failed", "NodePorts", "Pod was rejected: no"]);
     assert.equal(events.at(-1), "NodePorts");
-    const status = { phase: "Pending", startTime: "2030-01-01T00:00:00Z" };
-    await start(pod({ metadata: { uid: "c" }, status }));
-    assert.deepEqual(asked, ["a", "b"]);
+  });
+
+  it("asks again after a restart about a pod that has only waited, not about one that its provider had", async () => {
+    const asked: string[] = [];
+    const resumed: string[] = [];
+    Object.assign(provider, {
+      admit: async ({ metadata }: Pod): Promise<void> => void asked.push(metadata.uid),
+      resume: async ({ metadata }: Pod): Promise<void> => void resumed.push(metadata.uid),
+    });
+    const resolve = () =>
+      Promise.reject(new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found'));
+    const waiting = await start(pod(), client(), client(), resolve);
+    await clock.advance(60_000);
+    assert.deepEqual([asked, resumed], [["u"], []]);
+    assert.ok(waiting.pod.status?.startTime !== undefined);
+    waiting.stop();
+    await start(pod({ status: waiting.pod.status ?? {} }), client(), client(), resolve);
+    await clock.advance(60_000);
+    assert.deepEqual([asked, resumed], [["u", "u"], []]);
+    const status = { startTime: "2030-01-01T00:00:00Z" };
+    const had = pod({ metadata: { uid: "had" }, status: { ...status, phase: "Pending" } });
+    provider.pods.set("had", resolvedWith(had));
+    await start(had, client(), client(), resolve);
+    const ran = pod({ metadata: { uid: "ran" }, status: { ...status, phase: "Running" } });
+    await start(ran, client(), client(), resolve);
+    assert.deepEqual([asked.length, resumed], [2, ["had", "ran"]]);
   });
 
   it("has a pod followed that an earlier process has started, while its Secret is missing", async () => {
