@@ -82,6 +82,27 @@ describe("LaunchPace", () => {
     assert.deepEqual(made, ["first 0", "first 1"]);
   });
 
+  it("says why a launch would be refused also to a caller that has another choice", async () => {
+    const { clock, pace, run, refuse, abort } = start();
+    refuse({ code: "CLOUD_QUOTA" });
+    void run("first");
+    await clock.advance(0);
+    const refusal = new CloudError("CLOUD_NO_CAPACITY", "None");
+    const asked = {
+      instanceType: "small",
+      launchType: "on-demand",
+      createdAt: 0,
+      onWait: () => {},
+      other: AbortSignal.abort(),
+      futile: AbortSignal.abort(refusal),
+      signal: abort.signal,
+    } as const;
+    await assert.rejects(
+      pace.run(asked, async () => {}),
+      refusal,
+    );
+  });
+
   it("grows one pause for all while the cloud throttles, and lets it fall again, the oldest first", async () => {
     const { clock, made, run, refuse } = start();
     refuse({ code: "CLOUD_THROTTLED" });

@@ -164,7 +164,8 @@ class Pace {
       other.throwIfAborted();
       await this.turn({ ...asked, signal: AbortSignal.any([signal, other]) });
     } catch (error) {
-      throw signal.aborted ? error : (this.#reason ?? error);
+      signal.throwIfAborted();
+      throw this.#reason ?? error;
     }
   }
 
