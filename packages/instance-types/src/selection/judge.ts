@@ -120,19 +120,26 @@ function sustained(
   return Math.min(sustainedCpuMilli ?? cpuMilli, ofTypeMilli);
 }
 
-/** The available zones for a type and launch type. Empty: none; undefined: not known. */
-export function zonesLeft(
+/**
+ * Returns a function that gives the available zones for a type and launch type. Empty: none; undefined: not known. Thousands of
+ * types and zones may be unavailable, so each type is only compared with its own.
+ */
+export function zonesLeft({
+  unavailable = [],
+  zones,
+}: InstanceTypeRequest): (
   type: OfferedInstanceType,
   launchType: string,
-  { unavailable = [], zones }: InstanceTypeRequest,
-): readonly string[] | undefined {
-  const gone = unavailable.filter(
-    (each) =>
-      (each.instanceType ?? type.name) === type.name &&
-      (each.launchType ?? launchType) === launchType,
-  );
-  if (gone.some(({ zone }) => zone === undefined)) return [];
-  const ofType = type.zones;
-  const known = zones && ofType ? zones.filter((zone) => ofType.includes(zone)) : (zones ?? ofType);
-  return known?.filter((zone) => !gone.some((each) => each.zone === zone));
+) => readonly string[] | undefined {
+  const byType = Map.groupBy(unavailable, ({ instanceType }) => instanceType);
+  const ofAny = byType.get(undefined) ?? [];
+  return ({ name, zones: ofType }, launchType) => {
+    const gone = [...ofAny, ...(byType.get(name) ?? [])].filter(
+      (each) => (each.launchType ?? launchType) === launchType,
+    );
+    if (gone.some(({ zone }) => zone === undefined)) return [];
+    const known =
+      zones && ofType ? zones.filter((zone) => ofType.includes(zone)) : (zones ?? ofType);
+    return known?.filter((zone) => !gone.some((each) => each.zone === zone));
+  };
 }

@@ -33,13 +33,14 @@ export function explainChoice(
   choice: Candidate,
 ): Explanation {
   const noted = new Map<Rejection, PassedOver>();
+  const zonesOf = zonesLeft(request);
   let offered = 0;
   let fitting = 0;
   for (const type of offeredTypes(offers, request)) {
     const sold = request.launchTypes.filter((each) => type.pricePerHour[each] !== undefined);
     const reason = judgeType(type, request);
     const left = sold.filter(
-      (each) => !isTooSlow(type, each, request) && zonesLeft(type, each, request)?.length !== 0,
+      (each) => !isTooSlow(type, each, request) && zonesOf(type, each)?.length !== 0,
     );
     if (sold.length > 0) offered += 1;
     if (reason === undefined && left.length > 0) fitting += 1;

@@ -34,12 +34,13 @@ export function* rankInstanceTypes(
   request: InstanceTypeRequest,
 ): IteratorObject<Candidate, undefined> {
   const fitting: Candidate[] = [];
+  const zonesOf = zonesLeft(request);
   for (const type of offeredTypes(offers, request)) {
     if (judgeType(type, request) !== undefined) continue;
     for (const launchType of request.launchTypes) {
       const price = type.pricePerHour[launchType];
       if (price === undefined || isTooSlow(type, launchType, request)) continue;
-      const zones = zonesLeft(type, launchType, request);
+      const zones = zonesOf(type, launchType);
       if (zones?.length === 0) continue;
       const burstPricePerHour = burstPrice(type, launchType, request);
       const pricePerHour = price + burstPricePerHour;
