@@ -191,6 +191,24 @@ describe("a cloud without capacity", () => {
     await life.kill();
   });
 
+  it("requests each of hundreds of types once, and then waits", async () => {
+    const types = Array.from({ length: 300 }, (_, n) => ({
+      name: `type-${n}`,
+      cpuMilli: 1000,
+      memoryBytes: 2 ** 30,
+      gpus: 0,
+      pricePerHour: { "on-demand": 1 + n },
+    }));
+    const world = new LaunchWorld(new ManualClock(), { types });
+    world.room = 0;
+    const life = new LaunchLife(world);
+    life.run("p");
+    for (let n = 0; n < 100; n++) await settle();
+    assert.equal(world.created, 300);
+    assert.match(life.why("p") ?? "", /no capacity of type type-0; .*; 295 more\. Kip tries again/);
+    await life.kill();
+  });
+
   it("lets no pod wait for the launches of others that are refused", async () => {
     const world = new LaunchWorld(new ManualClock());
     const { faults } = world.cloud;

@@ -5,6 +5,7 @@ import { growth } from "@kip/base/testing";
 import type { CapacityScope, CloudDriver } from "@kip/cloud";
 import { podWith } from "@kip/k8s-types/testing";
 import { CellChooser, type CellDefaults, type CellRequest } from "./cell-chooser.ts";
+import type { Placement } from "./shortages.ts";
 
 const driver = {
   instanceTypes: async () => [
@@ -123,7 +124,70 @@ describe("CellChooser, with a cloud of several zones", () => {
   });
 });
 
+describe("CellChooser.placementsOf()", () => {
+  const all = async (annotations: Readonly<Record<string, string>>, own = chooser) =>
+    [...(await own.placementsOf(podWith({ metadata: { annotations } })))].map(
+      ({ instanceType, zone, launchType }) => `${instanceType} ${zone} ${launchType}`,
+    );
+
+  it("names what is chosen where there is no capacity of those before, up to the price limit", async () => {
+    const types = [
+      { name: "dear", pricePerHour: { "on-demand": 3, spot: 2 } },
+      { name: "cheap", pricePerHour: { "on-demand": 2, spot: 1 }, zones: ["b", "c"] },
+    ].map((each) => ({ cpuMilli: 1000, memoryBytes: 2 ** 30, gpus: 0, ...each }));
+    const zones = ["a", "b", "c"];
+    const own = new CellChooser(
+      { ...driver, zone: "a", zones, instanceTypes: async () => types } as CloudDriver,
+      () => ({ ...defaults, defaultInstanceType: "dear" }),
+    );
+    for (const [limit, count] of [
+      ["9", 10],
+      ["2.5", 3],
+    ] as const) {
+      const annotations = {
+        "pod.elotl.co/launch-type": "spot-or-on-demand",
+        "pod.elotl.co/max-price-per-hour": limit,
+      };
+      const short: Placement[] = [];
+      const pod = podWith({ metadata: { annotations } });
+      const next = async (): Promise<Placement | undefined> =>
+        await own.placementOf(pod, short).catch(() => undefined);
+      for (let each = await next(); each; each = await next()) short.push(each);
+      const seen = new Set(await all(annotations, own));
+      assert.deepEqual(
+        [...seen],
+        short.map(({ instanceType, zone, launchType }) => `${instanceType} ${zone} ${launchType}`),
+      );
+      assert.equal(seen.size, count);
+    }
+  });
+
+  it("names none if no machine fits, or for at most the price", async () => {
+    assert.deepEqual(await all({ "pod.elotl.co/instance-type": "other" }), []);
+    assert.deepEqual(await all({ "pod.elotl.co/max-price-per-hour": "0.1" }), []);
+  });
+});
+
 describe("CellChooser.choose()", () => {
+  it("compares no type with those of others without capacity", async () => {
+    const grown = await growth(async (size) => {
+      const types = Array.from({ length: size }, (_, n) => ({
+        name: `type-${n}`,
+        cpuMilli: 1000,
+        memoryBytes: 2 ** 30,
+        gpus: 0,
+        pricePerHour: { "on-demand": 1 + n },
+      }));
+      const own = new CellChooser(
+        { ...driver, instanceTypes: async () => types } as CloudDriver,
+        () => defaults,
+      );
+      const unavailable = types.slice(1).map(({ name }) => ({ instanceType: name }));
+      await own.placementOf(podWith({}), unavailable);
+    }, 4000);
+    assert.ok(grown < 40, `${grown}`);
+  });
+
   it("takes type and disk from the annotations", async () => {
     const { instanceType, rootDiskBytes } = await choose({
       "pod.elotl.co/instance-type": "local.*",

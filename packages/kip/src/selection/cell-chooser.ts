@@ -3,6 +3,8 @@ import {
   InstanceTypeError,
   rankInstanceTypes,
   type Candidate,
+  type InstanceTypeOffers,
+  type InstanceTypeRequest,
   type OfferedInstanceType,
 } from "@kip/instance-types";
 import type { Pod } from "@kip/k8s-types";
@@ -130,6 +132,18 @@ export class CellChooser {
   }
 
   /**
+   * The machines that {@link choose} would choose one after the other if there was no capacity of those before, with the pod's
+   * price limit. None if no machine fits.
+   *
+   * @throws {ProviderError} `ANNOTATION_INVALID`; errors of the cloud
+   */
+  async placementsOf(pod: Pod): Promise<Iterable<Placement>> {
+    const constraints = cellConstraints(pod);
+    const { offers, requests } = await this.#search(pod, constraints, { isShort: true });
+    return placements(offers, requests, { ...constraints, usualZone: this.#driver.zone });
+  }
+
+  /**
    * Resources of a pod's machine: of this type, or of the one that {@link choose} would choose. Undefined if the type is not on
    * offer, which `choose` reports. As in a kubelet, memory excludes the pod's huge pages.
    */
@@ -207,6 +221,26 @@ export class CellChooser {
     constraints: CellConstraints,
     unavailable: readonly CapacityScope[] = [],
   ): Promise<Candidate & { readonly launchType: LaunchType }> {
+    const isShort = unavailable.length > 0;
+    const { offers, requests } = await this.#search(pod, constraints, { isShort });
+    let failure: unknown;
+    for (const request of requests) {
+      try {
+        return selectByLaunchType(offers, { ...request, unavailable }, constraints.launchTypes);
+      } catch (error) {
+        if (!InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS")) throw error;
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  /** The machines among which to select for a pod, and what to request of them, the first choice first. */
+  async #search(
+    pod: Pod,
+    constraints: CellConstraints,
+    { isShort }: { readonly isShort: boolean },
+  ): Promise<Search> {
     const zones = this.#zones(constraints);
     const { defaultInstanceType, extendedResources = {}, architecture } = this.#defaults();
     const offers = await this.#driver.instanceTypes();
@@ -225,30 +259,47 @@ export class CellChooser {
     const requests = [request];
     const usual = types.find(({ name }) => name === fallback);
     const bySize = instanceTypeRequest(pod, undefined, constraints);
-    if (unavailable.length > 0 && usual && request.typeGlob !== bySize.typeGlob) {
+    if (isShort && usual && request.typeGlob !== bySize.typeGlob) {
       // If the default type is sold out, use other types of at least its size.
       const { cpuMilli, memoryBytes, architecture: own = "amd64" } = usual;
       const architectures = bySize.architectures ?? [own];
       requests.push({ ...bySize, cpuMilli, memoryBytes, architectures });
     }
-    let failure: unknown;
-    for (const each of requests) {
-      const asked = {
+    return {
+      offers: { types, families },
+      requests: requests.map((each) => ({
         ...each,
         architectures: each.architectures ?? processors,
         allowsOtherGpus: !isAnyType,
         zones,
-        unavailable,
-      };
-      try {
-        return selectByLaunchType({ types, families }, asked, constraints.launchTypes);
-      } catch (error) {
-        if (!InstanceTypeError.is(error, "NO_INSTANCE_TYPE_FITS")) throw error;
-        failure = error;
-      }
-    }
-    throw failure;
+      })),
+    };
   }
+}
+
+interface Search {
+  readonly offers: InstanceTypeOffers;
+  readonly requests: readonly InstanceTypeRequest[];
+}
+
+/** All machines of a search within the price limit, in the order of preference. */
+function* placements(
+  offers: InstanceTypeOffers,
+  requests: readonly InstanceTypeRequest[],
+  {
+    launchTypes,
+    maxPricePerHour = Infinity,
+    usualZone,
+  }: Pick<CellConstraints, "launchTypes" | "maxPricePerHour"> & { readonly usualZone: string },
+): Iterable<Placement> {
+  for (const request of requests)
+    for (const launchType of launchTypes)
+      for (const machine of rankInstanceTypes(offers, { ...request, launchTypes: [launchType] })) {
+        // The pod gets no other machine either, even if one of the next launch type costs less.
+        if (machine.pricePerHour > maxPricePerHour) return;
+        for (const zone of machine.zones ?? [usualZone])
+          yield { instanceType: machine.type.name, zone, launchType };
+      }
 }
 
 /** Architectures for pods that do not name one, if not amd64. A local cloud may only have arm64. */

@@ -29,7 +29,7 @@ export interface ShortPod {
   readonly podUid: string;
   /** Milliseconds since the Unix epoch. */
   readonly createdAt: number;
-  /** Shortages whose end would let the pod start. */
+  /** Shortages whose end would let the pod start. Thousands of pods may wait, so they should be few. */
   readonly scopes: readonly ShortScope[];
 }
 
@@ -43,11 +43,15 @@ export interface ShortagesOptions {
    * @default 300,000
    */
   readonly longestMs?: number | undefined;
-  /** How many refusals are remembered. The oldest is forgotten first. @default 256 */
+  /**
+   * How many refusals are remembered. The oldest is forgotten first. If a pod fits more kinds of machines, and there is none of
+   * any, it requests them all again without a pause. @default 20,000, more than the largest region has types in all its zones
+   */
   readonly limit?: number | undefined;
 }
 
 interface Shortage {
+  readonly key: string;
   readonly scope: ShortScope;
   /** Number of consecutive refusals. */
   refusals: number;
@@ -67,7 +71,8 @@ interface WaitingLaunch extends Pick<RefusedLaunch, "podUid" | "placement"> {
 interface Waiter {
   readonly podUid: string;
   readonly createdAt: number;
-  readonly keys: ReadonlySet<string>;
+  /** Of the shortages that it waits for, each once. Strings that all waiters share, because there may be many. */
+  readonly keys: readonly string[];
   readonly wake: () => void;
 }
 
@@ -96,13 +101,15 @@ export class Shortages {
   readonly #limit: number;
   readonly #known = new Map<string, Shortage>();
   readonly #waiters = new Set<Waiter>();
+  /** The waiters by key of a shortage that they wait for. Most of the known shortages may have none. */
+  readonly #waitersOf = new Map<string, Set<Waiter>>();
   readonly #launches = new Set<WaitingLaunch>();
   /** Keys of shortages that ended together while more pods were waiting for them than may follow at once. */
   readonly #ended = new Set<Set<string>>();
   #following = new AbortController();
   #timer: { readonly atMs: number; readonly abort: AbortController } | undefined;
 
-  constructor({ clock, firstMs = 30_000, longestMs = 300_000, limit = 256 }: ShortagesOptions) {
+  constructor({ clock, firstMs = 30_000, longestMs = 300_000, limit = 20_000 }: ShortagesOptions) {
     this.#clock = clock;
     this.#firstMs = firstMs;
     this.#longestMs = longestMs;
@@ -125,14 +132,14 @@ export class Shortages {
     const key = keyOf(named);
     this.#renew(
       podUid,
-      { refusals: 0, endsAt: 0, ...this.#known.get(key), scope: named },
+      { key, refusals: 0, endsAt: 0, ...this.#known.get(key), scope: named },
       retryAfterMs,
     );
     for (const shortage of this.#known.values())
       if (shortage.trialBy === podUid && covers(shortage.scope, placement))
         this.#renew(podUid, shortage, retryAfterMs);
     const tooMany = Math.max(0, this.#known.size - this.#limit);
-    this.#end([...this.#known.keys()].slice(0, tooMany));
+    this.#end([...this.#known.keys().take(tooMany)]);
   }
 
   /**
@@ -142,7 +149,7 @@ export class Shortages {
   accepted(placement: Placement, podUid: string): void {
     const covering = [...this.#known].filter(([, { scope }]) => covers(scope, placement));
     const isTried = ([key, { scope }]: (typeof covering)[number]): boolean =>
-      scope.isQuota === true && [...this.#waiters].some(({ keys }) => keys.has(key));
+      scope.isQuota === true && this.#waitersOf.has(key);
     this.#end(covering.filter((each) => !isTried(each)).map(([key]) => key));
     for (const [, shortage] of covering) shortage.refusals = 0;
     const own = [...this.#known.values()].filter(({ trialBy }) => trialBy === podUid);
@@ -174,15 +181,16 @@ export class Shortages {
    */
   async untilTurn({ podUid, createdAt, scopes }: ShortPod, signal: AbortSignal): Promise<void> {
     const turn = Promise.withResolvers<void>();
-    const keys = new Set(scopes.map(keyOf));
+    const known = scopes.map(keyOf).map((key) => this.#known.get(key)?.key ?? key);
+    const keys = [...new Set(known)];
     const waiter: Waiter = { podUid, createdAt, keys, wake: turn.resolve };
-    this.#waiters.add(waiter);
-    if ([...keys].some((key) => !this.#known.has(key))) this.#wake(waiter);
+    this.#add(waiter);
+    if (keys.some((key) => !this.#known.has(key))) this.#wake(waiter);
     else this.#lookIn(this.endsIn(scopes));
     try {
       await untilAborted(turn.promise, signal);
     } finally {
-      this.#waiters.delete(waiter);
+      this.#remove(waiter);
       if (this.#waiters.size === 0) this.#stopTimers();
     }
   }
@@ -215,7 +223,8 @@ export class Shortages {
 
   /** Wakes the oldest pods that wait for one of these shortages, and the others later if none of them is refused. */
   #follow(ended: Set<string>, count: number): void {
-    const followers = this.#byAge().filter(({ keys }) => [...keys].some((key) => ended.has(key)));
+    const all = new Set([...ended].flatMap((key) => [...(this.#waitersOf.get(key) ?? [])]));
+    const followers = [...all].sort((a, b) => a.createdAt - b.createdAt);
     for (const waiter of followers.slice(0, count)) this.#wake(waiter);
     this.#ended.delete(ended);
     if (followers.length <= count) return;
@@ -233,16 +242,15 @@ export class Shortages {
     const usualMs = Math.min(this.#longestMs, this.#firstMs * 2 ** Math.min(refusals - 1, 32));
     const endsAt =
       shortage.hasNews === true ? now : now + Math.max(shortestMs, retryAfterMs ?? usualMs);
-    const key = keyOf(shortage.scope);
+    const { key, scope } = shortage;
     this.#known.delete(key); // the newest is last
-    this.#known.set(key, { scope: shortage.scope, refusals, endsAt });
+    this.#known.set(key, { key, scope, refusals, endsAt });
     for (const ended of this.#ended) ended.delete(key);
-    if (this.#waiters.size > 0) this.#lookIn(endsAt - now);
+    if (this.#waitersOf.has(key)) this.#lookIn(endsAt - now);
     // A pod without another choice asks all the same above a quota.
-    if (shortage.scope.isQuota === true) return;
+    if (scope.isQuota === true) return;
     for (const launch of this.#launches)
-      if (launch.podUid !== podUid && covers(shortage.scope, launch.placement))
-        launch.refuse(shortage.scope);
+      if (launch.podUid !== podUid && covers(scope, launch.placement)) launch.refuse(scope);
   }
 
   /** Lets the next pod try. One that is trying now, another one than this, keeps its turn. */
@@ -257,31 +265,45 @@ export class Shortages {
     this.#look();
   }
 
-  #byAge(): readonly Waiter[] {
-    return [...this.#waiters].sort((a, b) => a.createdAt - b.createdAt);
-  }
-
   /** For each shortage whose time has passed, wakes the oldest pod that waits for it. Sets the timer for the next one. */
   #look(): void {
     const now = this.#clock.monotonic();
-    const byAge = this.#byAge();
+    let nextAt = Infinity;
     for (const [key, shortage] of this.#known) {
-      if (shortage.endsAt > now) continue;
-      const first = byAge.find((each) => this.#waiters.has(each) && each.keys.has(key));
-      if (!first) continue;
+      const waiters = this.#waitersOf.get(key);
+      if (!waiters) continue;
+      if (shortage.endsAt > now) {
+        nextAt = Math.min(nextAt, shortage.endsAt);
+        continue;
+      }
+      const first = [...waiters].reduce((a, b) => (b.createdAt < a.createdAt ? b : a));
       shortage.trialBy = first.podUid;
       shortage.hasNews = false;
       shortage.endsAt = now + trialMs;
+      nextAt = Math.min(nextAt, shortage.endsAt);
       this.#wake(first);
     }
-    // No pod waits for a shortage whose time has passed.
-    const ends = [...this.#known.values()].map(({ endsAt }) => endsAt).filter((at) => at > now);
-    if (this.#waiters.size > 0 && ends.length > 0) this.#lookIn(Math.min(...ends) - now);
+    if (this.#waiters.size > 0 && nextAt < Infinity) this.#lookIn(nextAt - now);
   }
 
   #wake(waiter: Waiter): void {
-    this.#waiters.delete(waiter);
+    this.#remove(waiter);
     waiter.wake();
+  }
+
+  #add(waiter: Waiter): void {
+    this.#waiters.add(waiter);
+    for (const key of waiter.keys)
+      this.#waitersOf.set(key, (this.#waitersOf.get(key) ?? new Set()).add(waiter));
+  }
+
+  #remove(waiter: Waiter): void {
+    if (!this.#waiters.delete(waiter)) return;
+    for (const key of waiter.keys) {
+      const waiters = this.#waitersOf.get(key);
+      waiters?.delete(waiter);
+      if (waiters?.size === 0) this.#waitersOf.delete(key);
+    }
   }
 
   /**

@@ -131,28 +131,47 @@ async function waitForCapacity(
 const maxNamed = 5;
 
 /**
- * The shortages of all machines that fit the pod, with that of the best one first. @throws if no machine fits the pod at all
+ * How many shortages a pod waits for: those of the best machines. Thousands of pods may wait. When one of these shortages is
+ * tried again, the pod may get any machine.
  */
+const mostAwaited = 1000;
+
+/** The shortages of the machines that fit the pod, with that of the best one first. @throws if no machine fits the pod at all */
 async function shortagesOf(
   { chooser }: CellTools,
-  { state }: CellContext,
+  context: CellContext,
   { pod, unavailable }: { readonly pod: Pod; readonly unavailable: readonly ShortScope[] },
 ): Promise<readonly ShortScope[]> {
-  const known = state().status ?? pod.status;
-  const scopes: ShortScope[] = [];
-  let wanted = pod;
-  for (;;) {
-    try {
-      const placement = await chooser.placementOf(wanted, scopes);
-      const ofIt = unavailable.filter((scope) => covers(scope, placement));
-      if (ofIt.length === 0) return []; // the cloud's offer has grown in the meantime
-      scopes.push(...ofIt);
-    } catch (error) {
-      if (isNothingLeft(error) && scopes.length > 0) return scopes;
-      if (!isTooSmall(error)) throw error;
-      if (wanted !== pod || grantedResources(known).size === 0) throw error;
-      wanted = withGrantedResources(pod, known);
-    }
+  const byType = Map.groupBy(unavailable, ({ instanceType }) => instanceType);
+  const scopes = new Set<ShortScope>();
+  for (const placement of await chooser.placementsOf(await asGranted(chooser, context, pod))) {
+    const { instanceType } = placement;
+    const ofIt = [undefined, instanceType]
+      .flatMap((type) => byType.get(type) ?? [])
+      .filter((scope) => covers(scope, placement));
+    if (ofIt.length === 0) return []; // the cloud's offer has grown in the meantime
+    if (ofIt.some((scope) => scopes.has(scope))) continue;
+    for (const scope of ofIt) scopes.add(scope);
+    if (scopes.size >= mostAwaited) break;
+  }
+  return [...scopes];
+}
+
+/** The pod; with its previous size if it was resized beyond every machine. @throws if no machine fits either */
+async function asGranted(
+  chooser: CellTools["chooser"],
+  { state }: CellContext,
+  pod: Pod,
+): Promise<Pod> {
+  try {
+    await chooser.placementOf(pod, []);
+    return pod;
+  } catch (error) {
+    const known = state().status ?? pod.status;
+    if (!isTooSmall(error) || grantedResources(known).size === 0) throw error;
+    const granted = withGrantedResources(pod, known);
+    await chooser.placementOf(granted, []);
+    return granted;
   }
 }
 
