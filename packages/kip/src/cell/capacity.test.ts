@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import { ManualClock } from "@kip/testing";
 import { settle } from "../testing/kip-life.ts";
+import type { CellSpec } from "../state/cell.ts";
 import { LaunchLife, LaunchWorld } from "../testing/launch-life.ts";
 
 describe("a launch that can never succeed", () => {
@@ -226,6 +227,39 @@ describe("a cloud without capacity", () => {
       await settle();
     }
     assert.deepEqual(await life.machines(), ["either sim.1", "other sim.1"]);
+    assert.match(life.why("p7") ?? "", /no capacity of spot\. Kip tries again at/);
+    await faults.clear();
+    await world.clock.advance(60_000);
+    await settle();
+    assert.equal((await life.machines()).length, 22);
+    await life.kill();
+  });
+
+  it("requests no machine for a pod whose Cell was being written when another pod found that there is none", async (t) => {
+    const world = new LaunchWorld(new ManualClock());
+    const { faults } = world.cloud;
+    const written = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+    const create = world.create.bind(world);
+    t.mock.method(world, "create", async (spec: CellSpec) => {
+      await written[spec.podRef.uid.startsWith("p") ? 1 : 0].promise;
+      return create(spec);
+    });
+    const life = new LaunchLife(world);
+    const spot = { "pod.elotl.co/launch-type": "spot" };
+    await faults.noCapacity({ launchType: "spot" });
+    life.run("first", { annotations: spot, age: 20 });
+    for (let n = 0; n < 20; n++) life.run(`p${n}`, { annotations: spot, age: 10 });
+    await settle();
+    written[0].resolve();
+    await settle();
+    await faults.fail({ operation: "launch", code: "CLOUD_THROTTLED" });
+    life.run("other");
+    await settle();
+    written[1].resolve();
+    await settle();
+    await world.clock.advance(1000);
+    await settle();
+    assert.deepEqual(await life.machines(), ["other sim.1"]);
     assert.match(life.why("p7") ?? "", /no capacity of spot\. Kip tries again at/);
     await faults.clear();
     await world.clock.advance(60_000);

@@ -15,7 +15,7 @@ export interface PacedLaunch {
   readonly onWait: (error: CloudError, inMs: number) => void;
   /** Aborts when the caller has another choice than to wait for a quota: `CLOUD_QUOTA` is left to it then. @default never */
   readonly other?: AbortSignal | undefined;
-  /** Aborts when the launch would be refused. A launch that waits its turn then fails with the reason. @default never */
+  /** Aborts when the launch would be refused. One that has yet to wait, or waits its turn, then fails with the reason. @default never */
   readonly futile?: AbortSignal | undefined;
   readonly signal: AbortSignal;
 }
@@ -61,6 +61,7 @@ export class LaunchPace {
     const { futile, signal } = asked;
     const inTurn = futile ? { ...asked, signal: AbortSignal.any([signal, futile]) } : asked;
     for (;;) {
+      inTurn.signal.throwIfAborted();
       const kind = this.#ofKind.get(key);
       await kind?.turnUnless(inTurn);
       await this.#all.turn(inTurn);

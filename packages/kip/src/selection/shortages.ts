@@ -124,6 +124,17 @@ export class Shortages {
       .map(({ scope }) => scope);
   }
 
+  /**
+   * The shortage because of which the cloud would refuse this launch now. None if the pod is to try whether it has ended. A quota
+   * does not count, because a pod without another choice asks all the same.
+   */
+  shortageOf({
+    podUid,
+    placement,
+  }: Pick<RefusedLaunch, "podUid" | "placement">): ShortScope | undefined {
+    return this.inForce(podUid).find((scope) => scope.isQuota !== true && covers(scope, placement));
+  }
+
   /** Remembers that the cloud refused a launch. Refusals of concurrent launches count once. */
   refused({ podUid, placement, scope, retryAfterMs }: RefusedLaunch): void {
     // If a driver names other machines, the same launch must still not be repeated at once.

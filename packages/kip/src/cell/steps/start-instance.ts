@@ -2,7 +2,12 @@ import { defined } from "@kip/base";
 import { waitForAgentPort, type CellIdentity } from "@kip/agent-api";
 import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
 import { problemOf } from "../../errors.ts";
-import { covers, describeScope, type Placement } from "../../selection/shortages.ts";
+import {
+  covers,
+  describeScope,
+  type Placement,
+  type ShortScope,
+} from "../../selection/shortages.ts";
 import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { isInUse, wasClaimed, type CellState } from "../../state/cell-state.ts";
@@ -138,8 +143,9 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
 }
 
 /**
- * Aborts with the refusal when another pod's launch shows that there is no capacity for this one. Otherwise each of many such
- * launches would take its turn while the cloud throttles, and others would wait for theirs. Not if the cloud may have started
+ * Aborts with the refusal when another pod's launch shows that there is no capacity for this one, possibly while the Cell was
+ * being written. Otherwise each of many such launches would take its turn while the cloud throttles, and others would wait for
+ * theirs. Not if the cloud may have started
  * the instance already: a repeated launch finds it.
  */
 function whenShort(
@@ -152,13 +158,13 @@ function whenShort(
   const mayBeStarted = cell.startMs.api === undefined || machine.isAsked === true;
   if (mayBeStarted || isStandby(cellOf(context))) return short.signal;
   const launch = { podUid: podRef.uid, placement: placementOf({ driver }, context) };
-  shortages.untilShort(launch, signal).then(
-    (scope) => {
-      const message = `Cannot start a machine: there is no capacity of ${describeScope(scope)}`;
-      short.abort(new CloudError("CLOUD_NO_CAPACITY", message, { scope }));
-    },
-    () => {}, // this launch is over
-  );
+  const refuse = (scope: ShortScope): void => {
+    const message = `Cannot start a machine: there is no capacity of ${describeScope(scope)}`;
+    short.abort(new CloudError("CLOUD_NO_CAPACITY", message, { scope }));
+  };
+  const known = shortages.shortageOf(launch);
+  if (known) refuse(known);
+  else shortages.untilShort(launch, signal).then(refuse, () => {}); // this launch is over
   return short.signal;
 }
 
