@@ -141,6 +141,18 @@ describe("LaunchPace", () => {
     assert.equal(clock.sleepers, 0);
   });
 
+  it("lets a caller that has another choice launch at once after a success", async () => {
+    const { clock, made, run, refuse } = start();
+    refuse({ code: "CLOUD_QUOTA" });
+    const first = run("first");
+    await clock.advance(14_999);
+    refuse(undefined);
+    await clock.advance(1);
+    await first;
+    await run("spot", 0, "small", AbortSignal.abort());
+    assert.deepEqual(made, ["first 0", "first 5", "first 15", "spot 15"]);
+  });
+
   it("keeps to the time that the cloud asks for, and says so", async () => {
     const { clock, made, waits, run, refuse } = start();
     refuse({ code: "CLOUD_THROTTLED", retryAfterMs: 20_000 });

@@ -159,7 +159,8 @@ class Pace {
    */
   async turnUnless(asked: PacedLaunch): Promise<void> {
     const { other, signal } = asked;
-    const isPaused = this.#waiters.size > 0 || this.#clock.monotonic() < this.#openAt;
+    const isEarly = this.#free === 0 && this.#clock.monotonic() < this.#openAt;
+    const isPaused = this.#waiters.size > 0 || isEarly;
     if (!other || (other.aborted && !isPaused)) return await this.turn(asked);
     try {
       other.throwIfAborted();
