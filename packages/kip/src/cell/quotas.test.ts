@@ -1,11 +1,32 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { ManualClock } from "@kip/testing";
 import { settle } from "../testing/kip-life.ts";
 import { LaunchLife, LaunchWorld } from "../testing/launch-life.ts";
 import type { CellWorker } from "./cell-worker.ts";
 
 describe("a cloud that slows launches down", () => {
+  it("gives other work its turn while many pods that wait for a quota see a new configuration", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    world.refuses = /on-demand/;
+    const life = new LaunchLife(world);
+    const workers = Array.from({ length: 50 }, (_, n) => life.run(`p${n}`));
+    await settle();
+    const count = (): number => world.cloud.callCount("instanceTypes");
+    const before = count();
+    world.settings = { registries: [] };
+    for (const worker of workers) worker.retryStart();
+    let most = 0;
+    for (let turn = 0, last = before; turn < 300; turn++) {
+      await setImmediate();
+      most = Math.max(most, count() - last);
+      last = count();
+    }
+    assert.deepEqual([count() - before, most], [50, 1]);
+    await life.kill();
+  });
+
   it("gets one call at a time while it throttles, and all pods start", async () => {
     const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.fail({ operation: "launch", code: "CLOUD_THROTTLED", calls: 3 });

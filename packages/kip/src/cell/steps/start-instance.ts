@@ -125,7 +125,7 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
     change({ kind: "waits", reason, message: `${message}. ${when}` });
     if (CloudError.is(error, "CLOUD_QUOTA")) standby ??= watchStandby();
   };
-  const outdated = whenOutdated(tools, context);
+  const outdated = whenOutdated(tools, context, until);
   const otherType = await otherWay(tools, context, until);
   const other = AbortSignal.any([hasStandby.signal, outdated, ...(otherType ? [otherType] : [])]);
   const futile = whenShort(tools, context, until);
@@ -168,19 +168,27 @@ function whenShort(
   return short.signal;
 }
 
-/** Aborts when the pod or the configuration changes so that the pod would get another machine now. */
-function whenOutdated(tools: CellTools, context: CellContext): AbortSignal {
-  const { state, onReplanned, signal } = context;
+/**
+ * Aborts when the pod or the configuration changes so that the pod would get another machine now. This is checked for one pod
+ * after the other, because a new configuration concerns all pods that wait, possibly thousands.
+ */
+function whenOutdated(tools: CellTools, context: CellContext, signal: AbortSignal): AbortSignal {
+  const { state, onReplanned } = context;
+  const { namespace } = state().podRef;
   const outdated = new AbortController();
+  const check = {
+    make: () => ({ document: undefined, bytes: 0 }),
+    use: async () => await isOutdated(tools, context),
+  };
   let { resolved } = state().pod;
   let settings = tools.settings();
   onReplanned(() => {
     if (state().pod.resolved === resolved && tools.settings() === settings) return;
     ({ resolved } = state().pod);
     settings = tools.settings();
-    isOutdated(tools, context).then(
+    tools.sizeChecks.send({ namespace, bytes: 0 }, check, signal).then(
       (isNow) => {
-        if (isNow && !signal.aborted) outdated.abort();
+        if (isNow === true) outdated.abort();
       },
       () => {}, // this launch goes on
     );

@@ -83,7 +83,10 @@ export interface CellTools {
   readonly settings: () => CellSettings;
   readonly knownImages: KnownImages;
   readonly documents: DocumentPlaces;
-  /** Places for documents of pods without a cell, which are only made to check their size. They do not wait for agents. */
+  /**
+   * Places for documents of pods without a cell, which are only made to check their size, and for the checks of pods that wait for
+   * a machine. They do not wait for agents.
+   */
   readonly sizeChecks: DocumentPlaces;
   /** @default there are no standby cells */
   readonly standby?: StandbyClaims | undefined;
