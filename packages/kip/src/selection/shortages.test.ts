@@ -80,6 +80,24 @@ describe("Shortages", () => {
     assert.deepEqual(told, ["b small", "a left", "c left"]);
   });
 
+  it("names the shortage of a launch, unless a pod tries whether it has ended", async () => {
+    const { clock, shortages, wait, refuse } = start();
+    assert.equal(shortages.shortageOf(small), undefined);
+    refuse("x");
+    assert.deepEqual(shortages.shortageOf(small), ofSmall);
+    assert.equal(shortages.shortageOf({ ...small, instanceType: "large" }), undefined);
+    wait("slow", 0);
+    wait("next", 1);
+    await clock.advance(30_000 + 60_000); // it is the turn of the next one, and both may request it
+    assert.equal(shortages.shortageOf(small), undefined);
+    refuse("next");
+    assert.deepEqual(shortages.shortageOf(small), ofSmall);
+    const quota: ShortScope = { instanceType: "large", isQuota: true };
+    const placement = { ...small, instanceType: "large" };
+    shortages.refused({ podUid: "x", placement, scope: quota });
+    assert.equal(shortages.shortageOf(placement), undefined);
+  });
+
   it("keeps to the time that the cloud asked for", () => {
     const { shortages, refuse } = start();
     refuse("a", ofSmall, 7000);

@@ -125,14 +125,16 @@ export class Shortages {
   }
 
   /**
-   * The shortage because of which the cloud would refuse this launch now. None if the pod is to try whether it has ended. A quota
-   * does not count, because a pod without another choice asks all the same.
+   * The shortage because of which the cloud would refuse a launch now. None while a pod tries whether it has ended: it may take so
+   * long that the next one has the turn. A quota does not count, because a pod without another choice asks all the same.
    */
-  shortageOf({
-    podUid,
-    placement,
-  }: Pick<RefusedLaunch, "podUid" | "placement">): ShortScope | undefined {
-    return this.inForce(podUid).find((scope) => scope.isQuota !== true && covers(scope, placement));
+  shortageOf(placement: Placement): ShortScope | undefined {
+    const now = this.#clock.monotonic();
+    for (const { scope, endsAt, trialBy } of this.#known.values()) {
+      const isShort = endsAt > now && trialBy === undefined && scope.isQuota !== true;
+      if (isShort && covers(scope, placement)) return scope;
+    }
+    return undefined;
   }
 
   /** Remembers that the cloud refused a launch. Refusals of concurrent launches count once. */

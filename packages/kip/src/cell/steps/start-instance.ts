@@ -162,7 +162,7 @@ function whenShort(
     const message = `Cannot start a machine: there is no capacity of ${describeScope(scope)}`;
     short.abort(new CloudError("CLOUD_NO_CAPACITY", message, { scope }));
   };
-  const known = shortages.shortageOf(launch);
+  const known = shortages.shortageOf(launch.placement);
   if (known) refuse(known);
   else shortages.untilShort(launch, signal).then(refuse, () => {}); // this launch is over
   return short.signal;
