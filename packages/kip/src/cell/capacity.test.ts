@@ -268,6 +268,28 @@ describe("a cloud without capacity", () => {
     await life.kill();
   });
 
+  it("starts pods that wait for two shortages of the same machine, which are tried at the same time", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    const { faults } = world.cloud;
+    await faults.fail({ operation: "launch", code: "CLOUD_AUTH", calls: 3 });
+    const life = new LaunchLife(world);
+    const only = { "pod.elotl.co/instance-type": "sim.1" };
+    for (let n = 0; n < 3; n++) life.run(`p${n}`, { annotations: only });
+    await settle();
+    world.room = 1;
+    await faults.noCapacity({}); // the cloud names the zone, and without room the type
+    await world.clock.advance(30_000);
+    await settle();
+    await faults.clear();
+    world.room = Infinity;
+    for (let n = 0; n < 12; n++) {
+      await world.clock.advance(10_000);
+      await settle();
+    }
+    assert.equal((await life.machines()).length, 3, life.why("p0"));
+    await life.kill();
+  });
+
   it("looks at a new version of a pod at once, and forgets one that is removed", async () => {
     const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.noCapacity({ instanceType: "sim.4" });

@@ -80,6 +80,18 @@ describe("Shortages", () => {
     assert.deepEqual(told, ["b small", "a left", "c left"]);
   });
 
+  it("lets one pod try all shortages of the same machine", async () => {
+    const { clock, shortages, turns, wait, refuse } = start();
+    const scopes = [{ zone: "z" }, ofSmall, { launchType: "on-demand" }];
+    for (const scope of scopes) refuse("x", scope);
+    for (const [age, pod] of ["a", "b", "c"].entries()) wait(pod, age, scopes);
+    await clock.advance(30_000);
+    assert.deepEqual([turns, shortages.inForce("a")], [["a"], []]);
+    shortages.accepted(small, "a");
+    await setImmediate();
+    assert.deepEqual(turns, ["a", "b", "c"]);
+  });
+
   it("names the shortage of a launch, unless a pod tries whether it has ended", async () => {
     const { clock, shortages, wait, refuse } = start();
     assert.equal(shortages.shortageOf(small), undefined);

@@ -237,7 +237,7 @@ export class Shortages {
   /** Wakes the oldest pods that wait for one of these shortages, and the others later if none of them is refused. */
   #follow(ended: Set<string>, count: number): void {
     const all = new Set([...ended].flatMap((key) => [...(this.#waitersOf.get(key) ?? [])]));
-    const followers = [...all].sort((a, b) => a.createdAt - b.createdAt);
+    const followers = [...all].sort(byAge);
     for (const waiter of followers.slice(0, count)) this.#wake(waiter);
     this.#ended.delete(ended);
     if (followers.length <= count) return;
@@ -278,10 +278,14 @@ export class Shortages {
     this.#look();
   }
 
-  /** For each shortage whose time has passed, wakes the oldest pod that waits for it. Sets the timer for the next one. */
+  /**
+   * For each shortage whose time has passed, wakes the oldest pod that waits for it. Of shortages of the same machine, one pod
+   * tries all: if each was tried by another pod, none could request the machine. Sets the timer for the next one.
+   */
   #look(): void {
     const now = this.#clock.monotonic();
     let nextAt = Infinity;
+    const trials: { readonly by: Waiter; readonly scope: ShortScope }[] = [];
     for (const [key, shortage] of this.#known) {
       const waiters = this.#waitersOf.get(key);
       if (!waiters) continue;
@@ -289,12 +293,15 @@ export class Shortages {
         nextAt = Math.min(nextAt, shortage.endsAt);
         continue;
       }
-      const first = [...waiters].reduce((a, b) => (b.createdAt < a.createdAt ? b : a));
+      const { scope } = shortage;
+      const other = trials.find((each) => overlap(each.scope, scope))?.by;
+      const first = other ?? [...waiters].reduce((a, b) => (byAge(b, a) < 0 ? b : a));
       shortage.trialBy = first.podUid;
       shortage.hasNews = false;
       shortage.endsAt = now + trialMs;
       nextAt = Math.min(nextAt, shortage.endsAt);
-      this.#wake(first);
+      trials.push({ by: first, scope });
+      if (!other) this.#wake(first);
     }
     if (this.#waiters.size > 0 && nextAt < Infinity) this.#lookIn(nextAt - now);
   }
@@ -358,6 +365,18 @@ export function covers(scope: CapacityScope, placement: Placement): boolean {
     (scope.instanceType ?? placement.instanceType) === placement.instanceType &&
     (scope.zone ?? placement.zone) === placement.zone &&
     (scope.launchType ?? placement.launchType) === placement.launchType
+  );
+}
+
+/** The oldest first. Of pods that were created together, it is always the same one, so that it gets each turn that it needs. */
+function byAge(a: Waiter, b: Waiter): number {
+  return a.createdAt - b.createdAt || (a.podUid < b.podUid ? -1 : 1);
+}
+
+/** Whether a machine may have both shortages. */
+function overlap(a: CapacityScope, b: CapacityScope): boolean {
+  return (["instanceType", "zone", "launchType"] as const).every(
+    (field) => (a[field] ?? b[field]) === (b[field] ?? a[field]),
   );
 }
 
