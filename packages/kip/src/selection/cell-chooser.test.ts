@@ -137,7 +137,7 @@ describe("CellChooser.placementsOf()", () => {
     ].map((each) => ({ cpuMilli: 1000, memoryBytes: 2 ** 30, gpus: 0, ...each }));
     const zones = ["a", "b", "c"];
     const own = new CellChooser(
-      { ...driver, zone: "a", zones, instanceTypes: async () => types } as CloudDriver,
+      { ...driver, zone: "a", zones, instanceTypes: async () => types },
       () => ({ ...defaults, defaultInstanceType: "dear" }),
     );
     for (const [limit, count] of [
@@ -178,10 +178,7 @@ describe("CellChooser.choose()", () => {
         gpus: 0,
         pricePerHour: { "on-demand": 1 + n },
       }));
-      const own = new CellChooser(
-        { ...driver, instanceTypes: async () => types } as CloudDriver,
-        () => defaults,
-      );
+      const own = new CellChooser({ ...driver, instanceTypes: async () => types }, () => defaults);
       const unavailable = types.slice(1).map(({ name }) => ({ instanceType: name }));
       await own.placementOf(podWith({}), unavailable);
     }, 4000);
