@@ -145,8 +145,7 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
 /**
  * Aborts with the refusal when another pod's launch shows that there is no capacity for this one, possibly while the Cell was
  * being written. Otherwise each of many such launches would take its turn while the cloud throttles, and others would wait for
- * theirs. Not if the cloud may have started
- * the instance already: a repeated launch finds it.
+ * theirs. Not if the cloud may have started the instance already: a repeated launch finds it.
  */
 function whenShort(
   { shortages, driver }: CellTools,
