@@ -1,30 +1,29 @@
 import assert from "node:assert/strict";
 import path from "node:path";
 import { describe, it } from "node:test";
-import { silentLogger } from "@kip/base";
+import { silentLogger, type Clock } from "@kip/base";
 import { eventually, ManualClock, temporaryFolder } from "@kip/testing";
 import { container, desiredPod } from "../../test/desired-pod.ts";
 import { fakeDependencies } from "../../test/fake-dependencies.ts";
 import { agentDirectories } from "../storage/agent-directories.ts";
 import { AgentWorker } from "./agent-worker.ts";
 
+function newWorker(folder: string, clock: Clock, onChange = (): void => {}): AgentWorker {
+  const directories = agentDirectories(path.join(folder, "s"), path.join(folder, "r"));
+  return new AgentWorker({ directories, clock, logger: silentLogger, onChange });
+}
+
 describe("AgentWorker, of an image that cannot be pulled", () => {
   it("holds pulls back as the kubelet does, and shows ErrImagePull after each", async () => {
     using work = temporaryFolder();
-    const directories = agentDirectories(path.join(work.path, "s"), path.join(work.path, "r"));
     const clock = new ManualClock(0);
     const states: string[] = [];
     const missing = new Set(["web"]);
-    await using worker = new AgentWorker({
-      directories,
-      clock,
-      logger: silentLogger,
-      onChange: () => {
-        const report = worker.report();
-        const state = report?.containers[0];
-        const reason = state?.waiting?.reason ?? (state?.running ? "running" : "");
-        if (states.at(-1) !== reason) states.push(reason);
-      },
+    await using worker = newWorker(work.path, clock, () => {
+      const report = worker.report();
+      const state = report?.containers[0];
+      const reason = state?.waiting?.reason ?? (state?.running ? "running" : "");
+      if (states.at(-1) !== reason) states.push(reason);
     });
     await worker.begin(fakeDependencies({ missing }));
     worker.put(desiredPod());
@@ -64,15 +63,9 @@ describe("AgentWorker, of an image that cannot be pulled", () => {
 
   it("does not wait for longer when the clock is set back meanwhile", async () => {
     using work = temporaryFolder();
-    const directories = agentDirectories(path.join(work.path, "s"), path.join(work.path, "r"));
     const clock = new ManualClock();
     const missing = new Set(["web"]);
-    await using worker = new AgentWorker({
-      directories,
-      clock,
-      logger: silentLogger,
-      onChange: () => {},
-    });
+    await using worker = newWorker(work.path, clock);
     await worker.begin(fakeDependencies({ missing }));
     worker.put(desiredPod());
     const web = () => worker.report()?.containers[0];
@@ -89,15 +82,9 @@ describe("AgentWorker, of an image that cannot be pulled", () => {
 
   it("names the image of a volume that the container waits for", async () => {
     using work = temporaryFolder();
-    const directories = agentDirectories(path.join(work.path, "s"), path.join(work.path, "r"));
     const clock = new ManualClock(0);
     const missing = new Set(["models"]);
-    await using worker = new AgentWorker({
-      directories,
-      clock,
-      logger: silentLogger,
-      onChange: () => {},
-    });
+    await using worker = newWorker(work.path, clock);
     await worker.begin(fakeDependencies({ missing }));
     const models = { name: "models", kind: "image", image: "registry.test/models:1" } as const;
     const unused = { name: "unused", kind: "image", image: "registry.test/models:2" } as const;

@@ -84,6 +84,19 @@ describe("a launch that can never succeed", () => {
   });
 });
 
+/** Asserts that all pods start when there is capacity again. */
+async function endShortage(
+  world: LaunchWorld,
+  life: LaunchLife,
+  expected: { readonly machines: number },
+): Promise<void> {
+  await world.cloud.faults.clear();
+  await world.clock.advance(60_000);
+  await settle();
+  assert.equal((await life.machines()).length, expected.machines);
+  await life.kill();
+}
+
 describe("a cloud without capacity", () => {
   it("gives a pod the next best type at once, and remembers that for others", async () => {
     const world = new LaunchWorld(new ManualClock());
@@ -228,11 +241,7 @@ describe("a cloud without capacity", () => {
     }
     assert.deepEqual(await life.machines(), ["either sim.1", "other sim.1"]);
     assert.match(life.why("p7") ?? "", /no capacity of spot\. Kip tries again at/);
-    await faults.clear();
-    await world.clock.advance(60_000);
-    await settle();
-    assert.equal((await life.machines()).length, 22);
-    await life.kill();
+    await endShortage(world, life, { machines: 22 });
   });
 
   it("requests no machine for a pod whose Cell was being written when another pod found that there is none", async (t) => {
@@ -261,11 +270,7 @@ describe("a cloud without capacity", () => {
     await settle();
     assert.deepEqual(await life.machines(), ["other sim.1"]);
     assert.match(life.why("p7") ?? "", /no capacity of spot\. Kip tries again at/);
-    await faults.clear();
-    await world.clock.advance(60_000);
-    await settle();
-    assert.equal((await life.machines()).length, 22);
-    await life.kill();
+    await endShortage(world, life, { machines: 22 });
   });
 
   it("starts pods that wait for two shortages of the same machine, which are tried at the same time", async () => {
