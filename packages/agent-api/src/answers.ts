@@ -8,6 +8,8 @@ const maxAnswerBytes = 256 * 1024;
 /** Maximum size of the statistics, bytes. A thousand containers with all figures need three quarters of it. */
 export const maxStatsBytes = 2 * 1024 * 1024;
 const maxErrorBytes = 16 * 1024;
+/** Maximum length of the text of an agent's error, UTF-16 units. Kip does not show more. */
+export const maxErrorLength = 4096;
 
 const decodeError = decode.object({
   code: decode.string,
@@ -46,7 +48,7 @@ export async function readError(stream: Readable, status: number): Promise<Error
     const answer = decodeAnswer(await readText(stream, maxErrorBytes), decodeError);
     if (!/^AGENT_[A-Z_]{1,40}$/.test(answer.code)) return invalidAnswer(`status ${status}`);
     const code = answer.code as AgentErrorCode; // or a code of another version, which no caller checks for
-    return new AgentError(code, plainText(answer.message, 4096), {
+    return new AgentError(code, plainText(answer.message, maxErrorLength), {
       retryable: answer.retryable ?? false,
     });
   } catch {

@@ -1,3 +1,4 @@
+export { maxErrorLength } from "./answers.ts";
 export { AgentClient, type AgentClientOptions, type AgentLogOptions } from "./agent-client.ts";
 export {
   decodeAgentInfo,

@@ -1,7 +1,7 @@
 import type { Duplex, Readable, Writable } from "node:stream";
 import { bytesOf, decode, type ProcessStreams } from "@kip/base";
 import { AgentError } from "./errors.ts";
-import { decodeAnswer } from "./answers.ts";
+import { decodeAnswer, maxErrorLength } from "./answers.ts";
 import { plainText } from "./plain-text.ts";
 import { channels, FrameParser, FrameWriter, writeTo, type Frame } from "./framing.ts";
 
@@ -102,6 +102,6 @@ function readExit(frame: Frame): AgentProcessExit {
   if (exit.exitCode !== undefined) return { exitCode: exit.exitCode };
   throw new AgentError(
     "AGENT_PROCESS_FAILED",
-    exit.error === undefined ? "Cannot run the process" : plainText(exit.error, 4096),
+    exit.error === undefined ? "Cannot run the process" : plainText(exit.error, maxErrorLength),
   );
 }

@@ -1,15 +1,12 @@
 import type { ServerHttp2Stream } from "node:http2";
 import { PassThrough, type Writable } from "node:stream";
-import { channels, FrameParser, FrameWriter, writeTo } from "@kip/agent-api";
+import { channels, FrameParser, FrameWriter, maxErrorLength, writeTo } from "@kip/agent-api";
 import { decode, errorText, type Logger, type ProcessStreams, type TerminalSize } from "@kip/base";
 import type { CommandFrames } from "./command-frames.ts";
 import { Newest } from "./newest.ts";
 import { framedOutput } from "./small-pieces.ts";
 
 const decodeSize = decode.object({ columns: decode.integer, rows: decode.integer });
-
-/** Maximum length of an error's text, UTF-16 units. Kip shows as much of it. */
-const maxErrorLength = 4096;
 
 /** Runs a process on streams: exec or attach of a container. */
 export type RunProcess = (

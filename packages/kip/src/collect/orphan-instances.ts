@@ -208,7 +208,7 @@ export class OrphanInstances {
    * instance has another token: thousands of them take seconds. @default none is
    * @returns the number of orphans found
    */
-  async collect(isKnown: (token: string) => boolean = () => false): Promise<number> {
+  async collect(isKnown?: (token: string) => boolean): Promise<number> {
     const { logger } = this.#options;
     const orphans = await this.#find(isKnown);
     for (const orphan of orphans) {
@@ -221,10 +221,10 @@ export class OrphanInstances {
     return orphans.length;
   }
 
-  async #find(isKnown: (token: string) => boolean = () => false): Promise<readonly Instance[]> {
+  async #find(isKnown?: (token: string) => boolean): Promise<readonly Instance[]> {
     const { driver, store } = this.#options;
     const instances = (await driver.list()).filter(
-      (each) => this.#isOwn(each) && !isKnown(each.token),
+      (each) => this.#isOwn(each) && isKnown?.(each.token) !== true,
     );
     if (instances.length === 0) return [];
     const tokens = new Set((await store.list()).map((cell) => cell.metadata.uid));

@@ -3,6 +3,7 @@ import {
   InstanceTypeError,
   selectInstanceType,
   type Candidate,
+  type InstanceTypeOffers,
   type InstanceTypeRequest,
 } from "@kip/instance-types";
 
@@ -13,7 +14,7 @@ import {
  * @throws {InstanceTypeError} `NO_INSTANCE_TYPE_FITS`
  */
 export function selectByLaunchType(
-  offers: Parameters<typeof selectInstanceType>[0],
+  offers: InstanceTypeOffers,
   request: InstanceTypeRequest,
   [first = "on-demand", next]: readonly LaunchType[],
 ): Candidate & { readonly launchType: LaunchType } {

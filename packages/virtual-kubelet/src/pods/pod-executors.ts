@@ -12,6 +12,7 @@ import type { Executors, StepContext, StepOf } from "@kip/reconcile";
 import type { NodeMetrics } from "../metrics/node-metrics.ts";
 import type { PodProvider, ResolvedPod } from "../pod-provider.ts";
 import { findError, type FoundError } from "../errors.ts";
+import { deadlineExceeded } from "../status/deadline-exceeded.ts";
 import { qosClass } from "../status/qos-class.ts";
 import { startPodSpan, type Tracer } from "../tracing.ts";
 import { goneStatus, neverRunStatus } from "./fallback-statuses.ts";
@@ -143,10 +144,8 @@ async function isOverdue({ provider, clock }: PodExecutorOptions, pod: Pod): Pro
 
 /** Fails a pod that {@link isOverdue}, like a kubelet, which counts the wait for a ConfigMap or Secret. */
 function expire({ clock, recordEvent, status }: PodExecutorOptions, pod: Pod): PodChange {
-  const reason = "DeadlineExceeded";
-  const message = "Pod was active on the node longer than the specified deadline";
-  recordEvent(pod, { type: "Normal", reason, message });
-  status.write({ ...neverRunStatus(pod, wireTime(clock.now())), reason, message });
+  recordEvent(pod, { type: "Normal", ...deadlineExceeded });
+  status.write({ ...neverRunStatus(pod, wireTime(clock.now())), ...deadlineExceeded });
   return { kind: "rejected" };
 }
 

@@ -1,5 +1,6 @@
 import { backoffDelay } from "@kip/base";
 import { K8sError, wireTime } from "@kip/k8s-client";
+import { deadlineExceeded } from "@kip/virtual-kubelet/status";
 import type { CellChange } from "../../state/cell-change.ts";
 import type { PodEnd } from "../../state/cell.ts";
 import { lossEnd } from "../../status/lost-cell.ts";
@@ -7,12 +8,6 @@ import { cellLost } from "../../status/lost-containers.ts";
 import { endedWaiting, storedEnd } from "../../status/pod-end.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, type CellTools } from "./step-context.ts";
-
-/** The kubelet's reason and message for a pod that was active for longer than its `activeDeadlineSeconds`. */
-const deadlineExceeded = {
-  reason: "DeadlineExceeded",
-  message: "Pod was active on the node longer than the specified deadline",
-} as const;
 
 /** Pauses between two reads of the pod. */
 const readBackoff = { initialMs: 1000, maxMs: 300_000 };
