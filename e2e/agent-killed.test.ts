@@ -5,9 +5,10 @@ import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
+import { isWholeRun } from "@kip/testing";
 import { cluster, eventually, type Cluster } from "./cluster.ts";
 
-const skip = process.env["KIP_E2E_ALL"] !== "1" && "takes minutes: npm run test:e2e:all";
+const skip = !isWholeRun && "takes minutes: npm run test:e2e:all";
 const kills = Number(process.env["KIP_E2E_KILLS"] ?? "100");
 const image = "kip.local/demo:latest";
 

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
+import { isWholeRun } from "@kip/testing";
 import { whyNoArm64 } from "../apps/itzo/test/support/why-no-arm64.ts";
 import { cluster, emptyFolder, kipCommand, shellPod, stateDir, type Cluster } from "./cluster.ts";
 
-const skip =
-  process.env["KIP_E2E_ALL"] === "1" ? whyNoArm64() : "takes minutes: npm run test:e2e:all";
+const skip = isWholeRun ? whyNoArm64() : "takes minutes: npm run test:e2e:all";
 const work = `${stateDir}-arm64`;
 const clusterFlags = [
   `--state-dir=${work}/state`,

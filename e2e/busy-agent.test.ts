@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { ContainerStatus, Pod } from "@kip/k8s-types";
+import { isWholeRun } from "@kip/testing";
 import { cluster, eventually, type Cluster } from "./cluster.ts";
 
-const skip = process.env["KIP_E2E_ALL"] !== "1" && "takes minutes: npm run test:e2e:all";
+const skip = !isWholeRun && "takes minutes: npm run test:e2e:all";
 const image = "kip.local/demo:latest";
 const containers = 30;
 const commands = 100;

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { isWholeRun } from "@kip/testing";
 import {
   cluster,
   eventually,
@@ -21,7 +22,7 @@ const atOnce = 4;
 
 describe(
   "launches and terminations in random order, kip killed meanwhile",
-  { skip: process.env["KIP_E2E_ALL"] !== "1" && "takes minutes: npm run test:e2e:all" },
+  { skip: !isWholeRun && "takes minutes: npm run test:e2e:all" },
   () => {
     let kube: Cluster;
     before(async () => {

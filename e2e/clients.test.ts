@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
+import { isWholeRun } from "@kip/testing";
 import { goClientImage, pythonClientImage } from "./client-images.ts";
 import { cluster, eventually, stateDir, type Cluster } from "./cluster.ts";
 import { registryHost, startImageRegistry, type ImageRegistry } from "./image-registry.ts";
@@ -9,7 +10,7 @@ const namespace = "clients";
 
 describe(
   "programs in pods that use the API server with their token",
-  { skip: process.env["KIP_E2E_ALL"] !== "1" && "builds images: npm run test:e2e:all" },
+  { skip: !isWholeRun && "builds images: npm run test:e2e:all" },
   () => {
     let kube: Cluster;
     let registry: ImageRegistry;

@@ -19,6 +19,7 @@ import { forwardConnections } from "@kip/control-plane";
 import { openTestEc2, type TestEc2 } from "../packages/cloud-aws/test/support/test-ec2.ts";
 import { startRegistry } from "../apps/kip/src/local/run/registry.ts";
 import { silentLogger } from "@kip/base";
+import { isWholeRun } from "@kip/testing";
 import { eventually, removeCluster, run, shellPod } from "./cluster.ts";
 import { startPlainCluster, type PlainCluster } from "./plain-cluster.ts";
 
@@ -35,7 +36,7 @@ function linesOf(section: string, file = "docs/install.md"): readonly string[] {
   return blocks.flatMap((block) => block.trim().split("\n")).filter((line) => line !== "");
 }
 
-const skip = process.env["KIP_E2E_ALL"] !== "1" && "takes ten minutes: npm run test:e2e:all";
+const skip = !isWholeRun && "takes ten minutes: npm run test:e2e:all";
 
 describe("docs/install.md", { timeout: 1_500_000, skip }, () => {
   const folder = mkdtempSync(path.join(tmpdir(), "kip-install-"));

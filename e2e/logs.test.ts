@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { after, before, describe, it } from "node:test";
+import { isWholeRun } from "@kip/testing";
 import { cluster, eventually, shellPod, type Cluster } from "./cluster.ts";
 
 const limitKiB = 5 * 10 * 1024;
@@ -19,7 +20,7 @@ const waitFor = (file: string): string => `until [ -e /${file} ]; do sleep 0.2; 
 const logs = "/cell/var/lib/itzo/logs";
 /** The first part spans two files. The whole exceeds the limit of a log. */
 const [firstPart, whole] = [12_000, 66_000];
-const slow = process.env["KIP_E2E_ALL"] !== "1" && "writes 54 MB: npm run test:e2e:all";
+const slow = !isWholeRun && "writes 54 MB: npm run test:e2e:all";
 
 describe("the log of a container that writes more than a file", () => {
   let kube: Cluster;

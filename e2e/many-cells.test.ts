@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { isWholeRun } from "@kip/testing";
 import { proportionalMiB, residentMiB, rounded } from "../bench/measure.ts";
 import { cluster, machineProcesses, shellPod, type Cluster } from "./cluster.ts";
 import { cluster as own } from "./cluster-number.ts";
@@ -24,7 +25,7 @@ interface PodList {
 
 describe(
   `${count} idle cells on one machine`,
-  { skip: process.env["KIP_E2E_ALL"] !== "1" && "takes minutes: npm run test:e2e:all" },
+  { skip: !isWholeRun && "takes minutes: npm run test:e2e:all" },
   () => {
     let kube: Cluster;
     before(async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { isWholeRun } from "@kip/testing";
 import { cluster, eventually, providerProcess, shellPod, type Cluster } from "./cluster.ts";
 
 /**
@@ -63,7 +64,7 @@ const web = {
 
 describe(
   "a Service under requests, and a connection through it",
-  { skip: process.env["KIP_E2E_ALL"] !== "1" && "takes minutes: npm run test:e2e:all" },
+  { skip: !isWholeRun && "takes minutes: npm run test:e2e:all" },
   () => {
     let kube: Cluster;
     before(async () => {

@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
+import { isWholeRun } from "@kip/testing";
 import { nodePod, startProgram } from "./cell-node.ts";
 import { cluster, eventually, type Cluster } from "./cluster.ts";
 
@@ -60,7 +61,7 @@ class Lines {
 
 describe(
   "a network policy that changes under load",
-  { skip: process.env["KIP_E2E_ALL"] !== "1" && "takes minutes: npm run test:e2e:all" },
+  { skip: !isWholeRun && "takes minutes: npm run test:e2e:all" },
   () => {
     let kube: Cluster;
     before(async () => {

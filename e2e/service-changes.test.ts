@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { after, before, describe, it } from "node:test";
+import { isWholeRun } from "@kip/testing";
 import { cluster, eventually, shellPod, type Cluster } from "./cluster.ts";
 import { cluster as own } from "./cluster-number.ts";
 
@@ -23,7 +24,7 @@ function service(name: string, spec: object): object {
 
 describe(
   "Services that change",
-  { skip: process.env["KIP_E2E_ALL"] !== "1" && "takes minutes: npm run test:e2e:all" },
+  { skip: !isWholeRun && "takes minutes: npm run test:e2e:all" },
   () => {
     let kube: Cluster;
     before(async () => {

@@ -6,7 +6,7 @@ import { after, before, describe, it } from "node:test";
 import { inParallel, silentLogger, systemClock } from "@kip/base";
 import { createApiClient, loadKubeConfig, paths, type ApiClient } from "@kip/k8s-client";
 import type { StoredService } from "@kip/k8s-types/network";
-import { eventually as poll } from "@kip/testing";
+import { eventually as poll, isWholeRun } from "@kip/testing";
 import { residentMiB } from "../bench/measure.ts";
 import { cluster, eventually, providerProcess, shellPod, type Cluster } from "./cluster.ts";
 
@@ -80,7 +80,7 @@ async function flood(client: ApiClient): Promise<void> {
 
 describe(
   "a namespace that makes and changes thousands of Services",
-  { skip: process.env["KIP_E2E_ALL"] !== "1" && "takes minutes: npm run test:e2e:all" },
+  { skip: !isWholeRun && "takes minutes: npm run test:e2e:all" },
   () => {
     let kube: Cluster;
     let client: ApiClient;

@@ -8,6 +8,7 @@ import { createConnection } from "node:net";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { parseReference, prefetchImage } from "@kip/oci-image";
+import { isWholeRun } from "@kip/testing";
 import {
   cluster,
   emptyFolder,
@@ -19,10 +20,9 @@ import {
 } from "./cluster.ts";
 
 const server = "/usr/bin/ganesha.nfsd";
-const reason =
-  process.env["KIP_E2E_ALL"] !== "1"
-    ? "takes minutes: npm run test:e2e:all"
-    : !existsSync(server) && "needs nfs-ganesha and nfs-ganesha-vfs";
+const reason = !isWholeRun
+  ? "takes minutes: npm run test:e2e:all"
+  : !existsSync(server) && "needs nfs-ganesha and nfs-ganesha-vfs";
 const host = "198.18.240.1";
 const nfsPort = 16_600;
 const image = "kip.local/demo:latest";

@@ -17,14 +17,12 @@ import {
   upFlags,
   type Cluster,
 } from "./cluster.ts";
-import { olderVersion, unpackVersion } from "@kip/testing";
+import { isWholeRun, olderVersion, unpackVersion } from "@kip/testing";
 
-const commit =
-  process.env["KIP_E2E_ALL"] === "1" ? olderVersion(process.env["KIP_UPGRADE_FROM"]) : undefined;
-const reason =
-  process.env["KIP_E2E_ALL"] === "1"
-    ? "this folder has no history of commits"
-    : "builds the cell image of an older version: npm run test:e2e:all";
+const commit = isWholeRun ? olderVersion(process.env["KIP_UPGRADE_FROM"]) : undefined;
+const reason = isWholeRun
+  ? "this folder has no history of commits"
+  : "builds the cell image of an older version: npm run test:e2e:all";
 const skip = commit === undefined && reason;
 
 /** Options that the older version also has. */

@@ -13,6 +13,7 @@ import { spec, type TestEvent } from "node:test/reporters";
 import { PassThrough } from "node:stream";
 import { findRelease, obtainBinaries, ReleaseSites } from "@kip/control-plane";
 import { endSharedControlPlane, obtainHelm, openTestRun } from "@kip/control-plane/testing";
+import { isWholeRun } from "@kip/testing";
 import { removeCluster } from "../e2e/cluster.ts";
 import { endLeftProcesses, testRunVariable } from "./left-processes.ts";
 import { closeAcceptance, isAcceptanceFile } from "./acceptance.ts";
@@ -45,10 +46,9 @@ patterns["acceptance"] = [...(patterns["unit"] ?? []), ...(patterns["integration
 const usualLimitMs = 180_000;
 /** Slow tests have their own time limits. */
 const longLimitMs = 3_600_000;
-const hasSlowOnes = process.env["KIP_E2E_ALL"] === "1";
 const fileLimitsMs: Readonly<Record<string, number>> = {
-  e2e: hasSlowOnes ? longLimitMs : 1_200_000,
-  integration: hasSlowOnes ? longLimitMs : usualLimitMs,
+  e2e: isWholeRun ? longLimitMs : 1_200_000,
+  integration: isWholeRun ? longLimitMs : usualLimitMs,
   arm64: longLimitMs,
 };
 /** Stages whose files share one cluster, or two cores with emulated machines. These run one file at a time. */

@@ -4,14 +4,14 @@ import { after, it } from "node:test";
 import { inParallel, isCodedError } from "@kip/base";
 import { CloudError, type CloudDriver, type Instance, type LaunchRequest } from "@kip/cloud";
 import { seededRandom } from "@kip/cloud/simulated";
+import { isWholeRun } from "@kip/testing";
 import type { Ec2Fault } from "../src/emulator/ec2-faults.ts";
 import { launchRequest } from "./support/launch-request.ts";
 import { whyNoMoto } from "../src/emulator/moto-server.ts";
 import { openTestEc2, type TestEc2 } from "./support/test-ec2.ts";
 import { itemsOf, parseXml, textOf } from "../src/emulator/xml.ts";
 
-const isWhole = process.env["KIP_E2E_ALL"] === "1";
-const lives = isWhole ? 500 : 24;
+const lives = isWholeRun ? 500 : 24;
 const atOnce = 8;
 /** Launch types of each ten lives, by position. The others are on demand. */
 const launchTypes: Readonly<Record<number, LaunchRequest["launchType"]>> = {
@@ -24,7 +24,7 @@ const title = `EC2: leaves nothing after ${lives} launches and ends with faults 
 
 it(
   title,
-  { skip: (await whyNoMoto()) ?? false, timeout: isWhole ? 3_600_000 : 300_000 },
+  { skip: (await whyNoMoto()) ?? false, timeout: isWholeRun ? 3_600_000 : 300_000 },
   async (context) => {
     // A process that does not know an instance looks twice before it treats the instance as gone. The lag is shorter than that
     // pause.

@@ -3,6 +3,7 @@ export { EagerClock } from "./eager-clock.ts";
 export { eventually, type EventuallyOptions } from "./eventually.ts";
 export { freePort } from "./free-port.ts";
 export { ManualClock } from "./manual-clock.ts";
+export { isWholeRun, sample } from "./sample.ts";
 export { SlowClock } from "./slow-clock.ts";
 export { temporaryFolder, type TemporaryFolder } from "./temporary-folder.ts";
 
