@@ -49,6 +49,7 @@ export { systemClock, type Clock } from "./clock.ts";
 export { AsyncQueue } from "./waiting/async-queue.ts";
 export { backoffDelay, type BackoffOptions } from "./waiting/backoff.ts";
 export { every, type EveryOptions } from "./waiting/every.ts";
+export { Fifo } from "./waiting/fifo.ts";
 export { inParallel } from "./waiting/in-parallel.ts";
 export { pause } from "./waiting/pause.ts";
 export { SerialQueue } from "./waiting/serial-queue.ts";

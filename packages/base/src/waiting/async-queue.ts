@@ -1,9 +1,11 @@
+import { Fifo } from "./fifo.ts";
+
 /**
  * An unbounded queue for one reader, read with `for await`. It ends after {@link AsyncQueue.end}. When the reader leaves the
  * loop, the queue closes and drops later items.
  */
 export class AsyncQueue<T> implements AsyncIterable<T> {
-  readonly #items: T[] = [];
+  #items = new Fifo<T>();
   #wake: (() => void) | undefined;
   #ended = false;
   #error: Error | undefined;
@@ -41,7 +43,7 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
       }
     } finally {
       this.#ended = true;
-      this.#items.length = 0;
+      this.#items = new Fifo();
     }
   }
 }

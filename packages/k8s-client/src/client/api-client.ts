@@ -36,6 +36,11 @@ export interface RequestOptions {
    * for responses that a person waits for. @default false
    */
   readonly isUrgent?: boolean | undefined;
+  /**
+   * Whether to let all other waiting requests go ahead, 31 in a row at most. For the first request of new work, so that work in
+   * progress is finished before more is begun. Ignored if it is urgent. @default false
+   */
+  readonly isDeferrable?: boolean | undefined;
 }
 
 /** Options of {@link ApiClient.patch}. */

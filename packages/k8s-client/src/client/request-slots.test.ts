@@ -1,18 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ManualClock } from "@kip/testing";
-import { RequestSlots } from "./request-slots.ts";
+import { RequestSlots, type SlotRequest } from "./request-slots.ts";
 
 /** Occupies the only slot, queues requests, and returns their order. */
-async function order(wishes: readonly { readonly name: string; readonly isUrgent?: boolean }[]) {
+async function order(wishes: readonly ({ readonly name: string } & SlotRequest)[]) {
   const slots = new RequestSlots(1, new ManualClock());
   const busy = Promise.withResolvers<void>();
   const seen: string[] = [];
   const all = [
     slots.run(() => busy.promise, {}),
-    ...wishes.map(({ name, isUrgent }) =>
-      slots.run(async () => void seen.push(name), { isUrgent }),
-    ),
+    ...wishes.map(({ name, ...request }) => slots.run(async () => void seen.push(name), request)),
   ];
   busy.resolve();
   await Promise.all(all);
@@ -40,6 +38,18 @@ describe("RequestSlots", () => {
     const seen = await order(wishes);
     assert.deepEqual(seen.slice(0, 3), ["token 0", "token 1", "token 2"]);
     assert.ok(seen.indexOf("pod 2") < seen.indexOf("token 8"));
+  });
+
+  it("lets deferrable ones go last, but go on however many others come", async () => {
+    const wishes = [
+      ...["new 1", "new 2", "new 3"].map((name) => ({ name, isDeferrable: true })),
+      ...Array.from({ length: 40 }, (_, index) => ({ name: `pod ${index}` })),
+      { name: "lease", isUrgent: true, isDeferrable: true },
+    ];
+    const seen = await order(wishes);
+    assert.deepEqual(seen.slice(0, 2), ["lease", "pod 0"]);
+    assert.equal(seen.indexOf("new 1"), 32);
+    assert.deepEqual(seen.slice(-2), ["new 2", "new 3"]);
   });
 
   it("runs as many as there are slots, and goes on after a failure", async () => {

@@ -1,25 +1,32 @@
-import type { Clock } from "@kip/base";
+import { Fifo, type Clock } from "@kip/base";
 
 /** Options of a request that waits for a slot. */
 export interface SlotRequest {
   readonly signal?: AbortSignal | undefined;
   /** Whether it goes before requests that are not urgent. @default false */
   readonly isUrgent?: boolean | undefined;
+  /** Whether it goes after all others. Ignored if it is urgent. @default false */
+  readonly isDeferrable?: boolean | undefined;
 }
 
 /** Most urgent requests in a row. Then another request has its turn, because urgent ones may never end. */
 const maxUrgentRun = 3;
+/** Most requests in a row of those that are not urgent, before a deferrable one has its turn. */
+const maxUsualRun = 31;
 
 /**
  * Limits the number of concurrent requests. Waiting requests hold no connection, timer or encoded body. Urgent ones go first,
- * in order of arrival, then the others. Out of every four requests, at least one is not urgent, if any is waiting.
+ * in order of arrival, then the others, the deferrable ones last. Out of every four requests, at least one is not urgent, and
+ * out of 32 of those, at least one is deferrable, if any is waiting.
  */
 export class RequestSlots {
   #free: number;
   readonly #clock: Pick<Clock, "monotonic">;
-  readonly #urgent: Turn[] = [];
-  readonly #waiting: Turn[] = [];
+  readonly #urgent = new Fifo<Turn>();
+  readonly #usual = new Fifo<Turn>();
+  readonly #deferrable = new Fifo<Turn>();
   #urgentRun = 0;
+  #usualRun = 0;
 
   /** @param count 1 or more */
   constructor(count: number, clock: Pick<Clock, "monotonic">) {
@@ -29,18 +36,19 @@ export class RequestSlots {
 
   /** How long the oldest waiting request has waited, milliseconds. 0 if none is waiting. */
   get longestWaitMs(): number {
-    const first = [this.#urgent, this.#waiting].flatMap(
-      (queue) => queue.find(({ isGone }) => !isGone) ?? [],
+    const first = [this.#urgent, this.#usual, this.#deferrable].flatMap(
+      (queue) => queue.values().find(({ isGone }) => !isGone) ?? [],
     );
     const now = this.#clock.monotonic();
     return Math.max(0, ...first.map(({ since }) => now - since));
   }
 
   /** Runs a task once a slot is free. @throws the signal's reason, as soon as it aborts before the task starts */
-  async run<T>(task: () => Promise<T>, { signal, isUrgent }: SlotRequest): Promise<T> {
+  async run<T>(task: () => Promise<T>, request: SlotRequest): Promise<T> {
+    const { signal } = request;
     signal?.throwIfAborted();
     if (this.#free > 0) this.#free--;
-    else await this.#turn(isUrgent === true ? this.#urgent : this.#waiting, signal);
+    else await this.#turn(this.#queueOf(request), signal);
     try {
       signal?.throwIfAborted();
       return await task();
@@ -51,7 +59,12 @@ export class RequestSlots {
     }
   }
 
-  async #turn(queue: Turn[], signal: AbortSignal | undefined): Promise<void> {
+  #queueOf({ isUrgent, isDeferrable }: SlotRequest): Fifo<Turn> {
+    if (isUrgent === true) return this.#urgent;
+    return isDeferrable === true ? this.#deferrable : this.#usual;
+  }
+
+  async #turn(queue: Fifo<Turn>, signal: AbortSignal | undefined): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const turn = { isGone: false, since: this.#clock.monotonic(), take: resolve };
     const leave = (): void => {
@@ -75,12 +88,19 @@ export class RequestSlots {
   }
 
   #first(): Turn | undefined {
-    if (this.#urgentRun === maxUrgentRun || this.#urgent.length === 0) {
-      this.#urgentRun = 0;
-      return this.#waiting.shift() ?? this.#urgent.shift();
+    const urgent = this.#urgentRun === maxUrgentRun ? undefined : this.#urgent.shift();
+    if (urgent) {
+      this.#urgentRun++;
+      return urgent;
     }
-    this.#urgentRun++;
-    return this.#urgent.shift();
+    this.#urgentRun = 0;
+    const usual = this.#usualRun === maxUsualRun ? undefined : this.#usual.shift();
+    if (usual) {
+      this.#usualRun++;
+      return usual;
+    }
+    this.#usualRun = 0;
+    return this.#deferrable.shift() ?? this.#usual.shift() ?? this.#urgent.shift();
   }
 }
 

@@ -112,15 +112,20 @@ export class CellStore {
     }
   }
 
-  /** Installs the resource again if it was deleted while kip is running, because otherwise no pod could start. */
+  /**
+   * Installs the resource again if it was deleted while kip is running, because otherwise no pod could start. Deferrable: of
+   * thousands of pods that come together, the first ones start before all have their Cells.
+   */
   async #create<T>(cell: object): Promise<T> {
+    const create = async (): Promise<T> =>
+      await this.#client.create<T>(paths.cells(), cell, { isDeferrable: true });
     try {
-      return await this.#client.create<T>(paths.cells(), cell);
+      return await create();
     } catch (error) {
       if (!isNotFound(error)) throw error;
       this.#installing ??= this.#installCrd().finally(() => (this.#installing = undefined));
       await this.#installing;
-      return await this.#client.create<T>(paths.cells(), cell);
+      return await create();
     }
   }
 
