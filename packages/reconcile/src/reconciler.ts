@@ -5,6 +5,7 @@ import {
   type Clock,
   type Logger,
 } from "@kip/base";
+import { inLaterTurn } from "./later-turns.ts";
 import type { Executors, Moment, Plan, StepContext, StepOf } from "./step.ts";
 
 /** A failed step, as passed to {@link ReconcilerOptions.onFailure}. */
@@ -245,7 +246,7 @@ export class Reconciler<Args, State, Change> {
       this.#isSettled = false;
       this.#settled = Promise.withResolvers();
     }
-    setImmediate(() => {
+    inLaterTurn(() => {
       this.#isScheduled = false;
       if (this.#isStopped) return;
       try {

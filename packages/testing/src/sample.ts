@@ -1,5 +1,5 @@
 /** Whether the slow tests are to run whole: `KIP_E2E_ALL=1`, as `npm run test:e2e:all` sets it. */
-// eslint-disable-next-line node/no-process-env -- a test run is told this way
+// eslint-disable-next-line node/no-process-env -- the way to choose the tests of a run
 export const isWholeRun = process.env["KIP_E2E_ALL"] === "1";
 
 /** `count` of the cases at random, in their order. All of them in a whole run. For cases that take long and are much alike. */
