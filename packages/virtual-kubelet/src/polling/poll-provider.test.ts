@@ -59,10 +59,24 @@ describe("pollProvider()", () => {
     await provider.remove(pod, 0, signal);
     await clock.advance(60_000);
     assert.equal(asked, 3);
-    assert.equal(reported.at(-1)?.status.phase, "Succeeded");
+    assert.equal(reported.at(-1)?.status.phase, "Failed");
     assert.equal(reported.at(-1)?.status.reason, "Terminated");
     await provider.stop?.();
     assert.equal(clock.sleepers, 0);
+  });
+
+  it("shows a pod that was removed before it ended as failed, because its Job must not count it as done", async () => {
+    const { provider, reported, started } = polled(async () => undefined);
+    await started;
+    const main = { name: "main", image: "x", imageID: "", ready: false, restartCount: 0 };
+    for (const state of [{ waiting: {} }, { running: {} }]) {
+      const status = { phase: "Pending", containerStatuses: [{ ...main, state }] };
+      await provider.remove({ ...pod, status }, 0, signal);
+      const last = reported.at(-1)?.status;
+      assert.equal(last?.phase, "Failed");
+      assert.equal(last.containerStatuses?.[0]?.state?.terminated?.exitCode, 137);
+    }
+    await provider.stop?.();
   });
 
   it("passes on finish if the provider has it, and no longer asks for the pod", async () => {

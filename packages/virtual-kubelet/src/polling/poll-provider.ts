@@ -1,6 +1,6 @@
-import { defined, every, inParallel, withTimeout, type Clock, type Logger } from "@kip/base";
+import { every, inParallel, withTimeout, type Clock, type Logger } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
-import type { ContainerStatus, Pod, PodStatus } from "@kip/k8s-types";
+import type { Pod, PodStatus } from "@kip/k8s-types";
 import type { PodProvider, ProviderCallbacks, ResolvedPod } from "../pod-provider.ts";
 import { isFinished } from "../pods/pod-facts.ts";
 import { findError } from "../errors.ts";
@@ -133,7 +133,8 @@ class Poller {
     this.#tracked.delete(uid);
     const last = known?.last ?? pod.status;
     if (!last || isFinished({ status: last })) return;
-    this.#callbacks?.podStatus({ uid, status: this.#ended(pod, last) });
+    const status = { ...this.#gone(pod, last), reason: "Terminated" };
+    this.#callbacks?.podStatus({ uid, status });
   }
 
   async finish(pod: Pod, signal: AbortSignal): Promise<void> {
@@ -225,35 +226,20 @@ class Poller {
     const age = this.#options.clock.monotonic() - tracked.acceptedAt;
     const wasRunning = tracked.last?.phase === "Running";
     if (!wasRunning && age < settlingMs) return;
-    const now = wireTime(this.#options.clock.now());
     const { pod, last = {} } = tracked;
-    const lost = { ...last, ...goneStatuses(pod, last, now), phase: "Failed" };
     const message = "The provider no longer has the pod";
-    const conditions = podConditions(pod, { ...lost, isReadyToStart: false, now });
-    this.#answered(uid, { ...lost, reason: "NotFound", message, conditions }, question);
+    this.#answered(uid, { ...this.#gone(pod, last), reason: "NotFound", message }, question);
   }
 
-  /** The status of a pod that was removed on request, without having ended before. */
-  #ended(pod: Pod, last: PodStatus): PodStatus {
-    const finishedAt = wireTime(this.#options.clock.now());
-    const ended = (each: ContainerStatus): ContainerStatus => {
-      if (each.state?.terminated) return each;
-      const startedAt = each.state?.running?.startedAt;
-      const terminated = defined({
-        exitCode: 0,
-        reason: "Terminated",
-        finishedAt,
-        startedAt,
-        containerID: each.containerID,
-      });
-      return { ...each, ready: false, started: false, state: { terminated } };
-    };
-    const lists = ["initContainerStatuses", "containerStatuses"] as const;
-    const statuses = lists.flatMap((name) => (last[name] ? [[name, last[name].map(ended)]] : []));
-    const status = { ...last, ...Object.fromEntries(statuses), phase: "Succeeded" } as const;
-    const now = finishedAt;
+  /**
+   * The status of a pod that is gone without having ended before. As its exit codes are unknown, it has failed, so that a Job
+   * does not count it as completed.
+   */
+  #gone(pod: Pod, last: PodStatus): PodStatus {
+    const now = wireTime(this.#options.clock.now());
+    const status = { ...last, ...goneStatuses(pod, last, now), phase: "Failed" };
     const conditions = podConditions(pod, { ...status, isReadyToStart: false, now });
-    return { ...status, reason: "Terminated", conditions };
+    return { ...status, conditions };
   }
 
   #logUnknown(err: unknown, podUid?: string): void {
