@@ -82,7 +82,7 @@ export interface ProcessExit {
 /** A status reported by the provider. */
 export interface PodStatusUpdate {
   readonly uid: string;
-  /** The complete new status of the pod. */
+  /** The complete new status of the pod. Nothing follows a terminal phase. */
   readonly status: PodStatus;
   /** Annotations to set on the pod. Other annotations stay. */
   readonly annotations?: Readonly<Record<string, string>> | undefined;

@@ -50,6 +50,8 @@ export function shouldBePresent({ api, content, provider }: PodState): boolean {
   return (
     content.applied !== undefined &&
     content.handled === content.revision &&
+    !content.isRejected &&
+    !provider.isEnded &&
     !provider.isRemoved &&
     !api.isGone &&
     api.pod.metadata.deletionTimestamp === undefined &&
@@ -72,6 +74,8 @@ function nextStep({ api, content, provider }: PodState): PodStep | undefined {
     if (provider.isEnded || provider.isStopped) return undefined;
     return provider.canFinish ? { kind: "finish" } : remove;
   }
+  // The API will show that it has failed or ended. Until then nothing may start it.
+  if (content.isRejected || provider.isEnded) return undefined;
   const { revision, handled } = content;
   return handled < revision ? { kind: "apply", revision } : undefined;
 }

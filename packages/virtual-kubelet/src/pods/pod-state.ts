@@ -19,8 +19,10 @@ interface ApiState {
 interface ContentState {
   /** Number of changes that are relevant for the provider, from 1. */
   readonly revision: number;
-  /** Newest revision that the provider has accepted or rejected. 0 before the first. */
+  /** Newest revision that the provider has accepted. 0 before the first. */
   readonly handled: number;
+  /** Whether the pod was rejected. It stays so, whatever changes before the API shows that it has failed. */
+  readonly isRejected: boolean;
   /** Whether this process has had the pod admitted. It is then not one that an earlier process has started. */
   readonly isAdmitted: boolean;
   /** The content that the provider last accepted. Undefined if there is none yet. */
@@ -99,6 +101,7 @@ export function initialPodState(
     content: {
       revision: 1,
       handled: 0,
+      isRejected: false,
       isAdmitted: false,
       applied: undefined,
       generation: undefined,
@@ -140,7 +143,7 @@ export function reducePod(state: PodState, change: PodChange): PodState {
       return { ...state, content: { ...content, handled, applied } };
     }
     case "rejected":
-      return { ...state, content: { ...content, handled: content.revision } };
+      return { ...state, content: { ...content, isRejected: true } };
     case "reported":
       return { ...state, provider: reported(provider, change) };
     case "statusInvalid":

@@ -424,6 +424,75 @@ describe("PodWorker", () => {
     }
   });
 
+  it("never starts a pod that it has refused, although the pod changes before the API shows that", async () => {
+    let isRefused = true;
+    const admit = async (): Promise<void> => {
+      if (isRefused) throw new VirtualKubeletError("VK_INVALID_POD", "no", { reason: "OutOfpods" });
+    };
+    Object.assign(provider, { admit });
+    const held = Promise.withResolvers<void>();
+    const worker = await start(
+      pod(),
+      client(() => held.promise),
+    );
+    isRefused = false;
+    worker.update(pod({ metadata: { labels: { changed: "yes" } } }));
+    worker.wake();
+    await clock.advance(60_000);
+    assert.equal(provider.count("apply"), 0);
+    held.resolve();
+    await clock.advance(60_000);
+    assert.deepEqual([provider.count("apply"), worker.pod.status?.phase], [0, "Failed"]);
+    assert.deepEqual(events, ["OutOfpods"]);
+  });
+
+  it("does not start a pod that has exceeded its deadline, although its Secret comes then", async () => {
+    let isMissing = true;
+    const resolve = async (current: Pod): Promise<ResolvedPod> => {
+      if (isMissing) throw new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found');
+      return resolvedWith(current);
+    };
+    const held = Promise.withResolvers<void>();
+    const spec = { ...stored.spec, activeDeadlineSeconds: 60 };
+    const status = { phase: "Pending", startTime: wireTime(clock.now() - 60_000) };
+    const worker = await start(
+      pod({ spec, status }),
+      client(() => held.promise),
+      client(),
+      resolve,
+    );
+    assert.deepEqual(events, ["DeadlineExceeded"]);
+    isMissing = false;
+    worker.wake();
+    await clock.advance(60_000);
+    held.resolve();
+    await clock.advance(60_000);
+    const { phase, reason } = worker.pod.status ?? {};
+    assert.deepEqual([provider.count("apply"), phase], [0, "Failed"]);
+    assert.equal(reason, "DeadlineExceeded");
+  });
+
+  it("does not run a pod again that has ended, although the API does not show that yet", async () => {
+    const held = Promise.withResolvers<void>();
+    const worker = await start();
+    assert.equal(provider.count("apply"), 1);
+    const slow = await start(
+      pod({ metadata: { uid: "slow" } }),
+      client(() => held.promise),
+    );
+    provider.report("slow", "Succeeded");
+    provider.pods.delete("slow");
+    assert.equal(worker.shouldBePresent, true);
+    assert.equal(slow.shouldBePresent, false);
+    slow.update(pod({ metadata: { uid: "slow", labels: { changed: "yes" } } }));
+    slow.wake();
+    await clock.advance(60_000);
+    assert.equal(provider.count("apply", "slow"), 1);
+    held.resolve();
+    await clock.advance(60_000);
+    assert.deepEqual([provider.count("apply", "slow"), slow.pod.status?.phase], [1, "Succeeded"]);
+  });
+
   it("keeps a status that the provider reported before its call failed", async () => {
     // It writes once. Its next call has nothing to do.
     provider.gate = async ({ uid }) => {

@@ -313,6 +313,17 @@ describe("StatusWriter", () => {
       assert.equal(stored.status?.podIP, "192.0.2.1");
     });
 
+  it("does not replace a terminal status that the API does not have yet", async () => {
+    verdict = () => away;
+    const subject = writer();
+    subject.write(failed);
+    await clock.advance(1000);
+    subject.write(running);
+    verdict = () => undefined;
+    await clock.advance(60_000);
+    assert.equal(stored.status?.phase, "Failed");
+  });
+
   it("writes a condition of its own at once, also after a detail", async () => {
     const subject = writer();
     subject.write(starting);

@@ -82,8 +82,12 @@ export class StatusWriter {
     this.#options = options;
   }
 
-  /** Changes the API's status to this one, and sets these annotations on the pod. Other annotations stay. */
+  /**
+   * Changes the API's status to this one, and sets these annotations on the pod. Other annotations stay. Only another
+   * terminal status replaces a terminal one that the API does not have yet.
+   */
   write(status: PodStatus, annotations: Readonly<Record<string, string>> = {}): void {
+    if (this.#isEnd && !isFinished({ status })) return;
     this.#wanted = status;
     this.#annotations = annotations;
     this.#reduction.reset();
