@@ -82,7 +82,10 @@ export interface ProcessExit {
 /** A status reported by the provider. */
 export interface PodStatusUpdate {
   readonly uid: string;
-  /** The complete new status of the pod. Nothing follows a terminal phase. */
+  /**
+   * The complete new status of the pod. Its start time only counts if no earlier status had one, as in a kubelet, and nothing
+   * follows a terminal phase.
+   */
   readonly status: PodStatus;
   /** Annotations to set on the pod. Other annotations stay. */
   readonly annotations?: Readonly<Record<string, string>> | undefined;
@@ -159,8 +162,8 @@ export interface PodProvider {
   stop?(): Promise<void>;
   /**
    * Optional: whether the node accepts the pod, like a kubelet's admission. Called before the pod's references are resolved.
-   * Called once, and as in a kubelet again after a restart of the library. Not called for a pod with a start time in its status
-   * of which something has run or that the provider has.
+   * Called once, and as in a kubelet again after a restart of the library. Not called for a pod of which something has run, or
+   * that the provider has and that has a start time in its status.
    *
    * @throws {VirtualKubeletError} `VK_INVALID_POD` with the reason: the pod fails and is not applied. After any other error, it
    * is called again
@@ -174,9 +177,9 @@ export interface PodProvider {
   apply(pod: ResolvedPod, signal: AbortSignal): Promise<void>;
   /**
    * Optional: resumes following a pod that an earlier process has started, without changing it. Called after a restart of the
-   * library for a pod with a start time in its status of which something has run or that the provider has, while something that
-   * it refers to cannot be resolved. As in a kubelet, its status, logs and commands do not wait for that. `apply` follows once
-   * everything is resolved. Must be idempotent.
+   * library for a pod of which something has run, or that the provider has and that has a start time in its status, while
+   * something that it refers to cannot be resolved. As in a kubelet, its status, logs and commands do not wait for that. `apply`
+   * follows once everything is resolved. Must be idempotent.
    */
   resume?(pod: Pod): Promise<void>;
   /**

@@ -127,8 +127,9 @@ async function apply(
  * time.
  */
 async function isFromBefore(provider: PodProvider, pod: Pod): Promise<boolean> {
+  if (hasBegun(pod)) return true;
   if (pod.status?.startTime === undefined) return false;
-  return hasBegun(pod) || (await provider.presence(pod.metadata.uid)) !== "absent";
+  return (await provider.presence(pod.metadata.uid)) !== "absent";
 }
 
 /**

@@ -493,6 +493,13 @@ describe("PodWorker", () => {
     assert.deepEqual([provider.count("apply", "slow"), slow.pod.status?.phase], [1, "Succeeded"]);
   });
 
+  it("does not have a pod admitted again that runs, although its provider reports no start time", async () => {
+    let asked = 0;
+    Object.assign(provider, { admit: async (): Promise<void> => void asked++ });
+    await start(pod({ status: { phase: "Running" } }));
+    assert.deepEqual([asked, provider.count("apply")], [0, 1]);
+  });
+
   it("keeps a status that the provider reported before its call failed", async () => {
     // It writes once. Its next call has nothing to do.
     provider.gate = async ({ uid }) => {

@@ -90,6 +90,8 @@ function changedFields(current: PodStatus, given: PodStatus): Record<string, unk
   for (const field of ownFields) {
     const next = wanted[field];
     if (isSame(current[field], next)) continue;
+    // As in a kubelet, a pod keeps its first start time.
+    if (field === "startTime" && !isEmpty(current[field])) continue;
     if (next === undefined || (Array.isArray(next) && next.length === 0)) {
       if (!stickyFields.has(field)) changes[field] = null;
     } else if (Array.isArray(next) && mergedLists.has(field)) {

@@ -313,6 +313,22 @@ describe("StatusWriter", () => {
       assert.equal(stored.status?.podIP, "192.0.2.1");
     });
 
+  it("keeps the first start time, in the API or not yet there, whatever later statuses contain", async () => {
+    const first = "2030-01-01T00:00:00Z";
+    const later = "2030-01-01T00:05:00Z";
+    verdict = () => away;
+    const subject = writer();
+    subject.write({ ...starting, startTime: first });
+    await clock.advance(10_000);
+    subject.write({ ...starting, startTime: later });
+    verdict = () => undefined;
+    await clock.advance(60_000);
+    assert.equal(stored.status?.startTime, first);
+    subject.write({ ...running, startTime: later });
+    await clock.advance(60_000);
+    assert.deepEqual([stored.status?.phase, stored.status?.startTime], ["Running", first]);
+  });
+
   it("does not replace a terminal status that the API does not have yet", async () => {
     verdict = () => away;
     const subject = writer();
@@ -418,12 +434,13 @@ describe("StatusWriter", () => {
   it("reads the pod after a conflict if the watch is late, and writes what still differs", async () => {
     const server = new VersionedServer();
     const subject = server.writer();
-    server.change({ phase: "Running" });
-    subject.write({ phase: "Running", podIP: "192.0.2.1" });
+    const startTime = "2030-01-01T00:00:00Z";
+    server.change({ phase: "Running", startTime });
+    subject.write({ phase: "Running", podIP: "192.0.2.1", startTime: "2030-01-01T00:00:07Z" });
     await clock.advance(1000);
     const podIPs = [{ ip: "192.0.2.1" }, { $patch: "replace" }];
     assert.deepEqual(tried, [
-      { phase: "Running", podIP: "192.0.2.1", podIPs },
+      { phase: "Running", podIP: "192.0.2.1", podIPs, startTime: "2030-01-01T00:00:07Z" },
       { podIP: "192.0.2.1", podIPs },
     ]);
     assert.deepEqual([server.reads, warnings], [1, 0]);

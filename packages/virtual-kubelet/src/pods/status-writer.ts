@@ -83,12 +83,13 @@ export class StatusWriter {
   }
 
   /**
-   * Changes the API's status to this one, and sets these annotations on the pod. Other annotations stay. Only another
-   * terminal status replaces a terminal one that the API does not have yet.
+   * Changes the API's status to this one, and sets these annotations on the pod. Other annotations stay. As in a kubelet, the
+   * first start time is kept, and it is now if no status has one. Only another terminal status replaces a terminal one that the
+   * API does not have yet.
    */
   write(status: PodStatus, annotations: Readonly<Record<string, string>> = {}): void {
     if (this.#isEnd && !isFinished({ status })) return;
-    this.#wanted = status;
+    this.#wanted = { ...status, startTime: this.#startTime(status) };
     this.#annotations = annotations;
     this.#reduction.reset();
     this.#start();
@@ -154,6 +155,13 @@ export class StatusWriter {
     this.#pauseEnd?.abort();
     this.#start();
     await this.idle();
+  }
+
+  #startTime(status: PodStatus): string {
+    const times = [this.#wanted?.startTime, status.startTime];
+    // A provider's invalid time must not stay.
+    const known = times.find((time) => !Number.isNaN(Date.parse(time ?? "")));
+    return known ?? wireTime(this.#options.clock.now());
   }
 
   /** Whether the status to write has a terminal phase. */
