@@ -79,6 +79,15 @@ describe("pollProvider()", () => {
     await provider.stop?.();
   });
 
+  it("asks for a pod that an earlier process has started, although its Secret is missing", async () => {
+    const { provider, clock, reported, started } = polled(async () => ({ phase: "Succeeded" }));
+    await started;
+    await provider.resume?.(pod);
+    await clock.advance(0);
+    assert.equal(reported.at(-1)?.status.phase, "Succeeded");
+    await provider.stop?.();
+  });
+
   it("passes on finish if the provider has it, and no longer asks for the pod", async () => {
     let asked = 0;
     const finished: Pod[] = [];

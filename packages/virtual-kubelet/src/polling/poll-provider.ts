@@ -53,7 +53,7 @@ export function pollProvider(provider: PolledPodProvider, options: PollOptions):
     start: (callbacks) => poller.start(callbacks),
     stop: () => poller.stop(),
     apply: (pod, signal) => poller.apply(pod, signal),
-    ...(provider.resume && { resume: (pod: Pod) => poller.resume(pod) }),
+    resume: (pod) => poller.resume(pod),
     remove: (pod, graceSeconds, signal) => poller.remove(pod, graceSeconds, signal),
     ...(provider.finish && {
       finish: (pod: Pod, signal: AbortSignal) => poller.finish(pod, signal),
@@ -117,6 +117,7 @@ class Poller {
     this.#follow(resolved.pod);
   }
 
+  /** Asks for the pod's status even if the provider itself has nothing to resume. */
   async resume(pod: Pod): Promise<void> {
     await this.#provider.resume?.(pod);
     this.#follow(pod);
