@@ -2,7 +2,7 @@ import { errorText, type Clock, type Logger } from "@kip/base";
 import { wireTime } from "@kip/k8s-client";
 import type { StepFailure } from "@kip/reconcile";
 import { VirtualKubeletError } from "../errors.ts";
-import { waitingStatus } from "./fallback-statuses.ts";
+import { providerFailedStatus, waitingStatus } from "./fallback-statuses.ts";
 import { hasBegun } from "./pod-facts.ts";
 import { isPlanned, type PodStep } from "./pod-plan.ts";
 import type { PodState } from "./pod-state.ts";
@@ -29,15 +29,16 @@ export function explainFailure(
   // A status from the provider, now or before a restart, must not be overwritten.
   const hasBetterStatus = state.provider.hasReported || hasBegun(pod);
   if (VirtualKubeletError.is(error, "VK_UNRESOLVED")) {
-    if (!hasBetterStatus) status.write(waitingStatus(pod, error, wireTime(clock.now())));
+    // A pod that was not admitted by this process is one that its provider has.
+    if (!hasBetterStatus && state.content.isAdmitted)
+      status.write(waitingStatus(pod, error, wireTime(clock.now())));
     return;
   }
   const verb = failedVerb(step, state);
   if (verb === undefined) return;
   const message = errorText(error);
   problems.report(`Provider${verb}Failed`, message);
-  if (verb === "Create" && !hasBetterStatus)
-    status.write({ phase: "Pending", reason: "ProviderFailed", message });
+  if (verb === "Create" && !hasBetterStatus) status.write(providerFailedStatus(pod, message));
 }
 
 /** The middle of the event's reason `Provider…Failed`. Undefined for steps whose failures are not shown on the pod. */

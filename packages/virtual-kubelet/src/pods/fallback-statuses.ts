@@ -22,6 +22,13 @@ export function waitingStatus(pod: Pod, error: unknown, now: string): PodStatus 
   return { phase: "Pending", startTime: pod.status?.startTime ?? now, ...statuses, conditions };
 }
 
+/** The status of a pod that its provider could not start. What the API already shows of its containers and address stays. */
+export function providerFailedStatus({ status = {} }: Pod, message: string): PodStatus {
+  const { initContainerStatuses, containerStatuses, podIP, podIPs } = status;
+  const shown = defined({ initContainerStatuses, containerStatuses, podIP, podIPs });
+  return { ...shown, phase: "Pending", reason: "ProviderFailed", message };
+}
+
 /** The usable parts of an invalid terminal status: phase, and reason and message if they are text. */
 export function terminalFields({ phase, reason, message }: PodStatus): PodStatus {
   return defined({

@@ -373,6 +373,29 @@ describe("PodWorker", () => {
     assert.deepEqual(worker.pod.status?.initContainerStatuses, [init]);
   });
 
+  it("keeps the status of a pending pod that its provider has or fails to start", async () => {
+    const main = { name: "main", image: "x:1", imageID: "", ready: false, restartCount: 0 };
+    const status = {
+      phase: "Pending",
+      startTime: "2030-01-01T00:00:00Z",
+      podIP: "192.0.2.1",
+      podIPs: [{ ip: "192.0.2.1" }],
+      containerStatuses: [{ ...main, state: { waiting: { reason: "ImagePullBackOff" } } }],
+    };
+    const had = pod({ metadata: { uid: "had" }, status });
+    provider.pods.set("had", resolvedWith(had));
+    const resolve = () =>
+      Promise.reject(new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found'));
+    const waiting = await start(had, client(), client(), resolve);
+    await clock.advance(60_000);
+    assert.deepEqual(waiting.pod.status, status);
+    provider.failures.apply.push(new Error("no"));
+    const failing = await start(pod({ status }));
+    const { reason, podIP, containerStatuses } = failing.pod.status ?? {};
+    assert.deepEqual([reason, podIP], ["ProviderFailed", status.podIP]);
+    assert.deepEqual(containerStatuses, status.containerStatuses);
+  });
+
   it("ends a pod that has waited for its Secret for longer than it may be active", async () => {
     const resolve = () =>
       Promise.reject(new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found'));
