@@ -35,6 +35,8 @@ const operations: fc.Arbitrary<Operation> = fc.oneof(
     graceSeconds: fc.constantFrom(2, 30),
     isDeaf: fc.boolean(),
     launchType: fc.constantFrom(undefined, undefined, "spot", "spot-or-on-demand"),
+    needsSecret: fc.boolean(),
+    deadlineSeconds: fc.constantFrom(undefined, undefined, 5, 60),
   }),
   kind(6, "delete", { index, graceSeconds: fc.constantFrom(undefined, 0, 1, 30) }),
   kind(5, "exit", { index, exitCode: fc.constantFrom(0, 1) }),
@@ -79,6 +81,7 @@ const operations: fc.Arbitrary<Operation> = fc.oneof(
   kind(2, "recreate", { index, graceSeconds: fc.constantFrom(0, 1, 30) }),
   kind(1, "deleteNode", {}),
   kind(2, "stopInstance", { index }),
+  kind(4, "secret", { isThere: fc.boolean() }),
   kind(2, "standby", { count: fc.nat({ max: 2 }) }),
 );
 

@@ -6,6 +6,7 @@ import { K8sError, wireTime, type ApiClient, type Query } from "@kip/k8s-client"
 import type { Pod } from "@kip/k8s-types";
 import { isStandby, type Cell, type StandbyCell } from "../../state/cell.ts";
 import { mergePatch, strategicPatch } from "./merge.ts";
+import { brokenRules } from "./status-rules.ts";
 
 /** An object as the server stores it. */
 export interface StoredObject {
@@ -241,6 +242,10 @@ export class ApiServer {
       next.status?.["phase"] !== phase
     )
       this.mistakes.push(`pod ${name} went from ${phase} to ${String(next.status?.["phase"])}`);
+    if (resource !== "pods") return;
+    const runsAgain = next.spec?.["restartPolicy"] !== "Never";
+    for (const broken of brokenRules(before.status ?? {}, next.status ?? {}, { runsAgain }))
+      this.mistakes.push(`pod ${name}: ${broken}`);
   }
 
   #delete(

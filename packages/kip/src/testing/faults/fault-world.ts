@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { createSimulatedCloud, type SimulatedCloud } from "@kip/cloud/simulated";
 import type { CloudDriver, Instance } from "@kip/cloud";
-import { paths } from "@kip/k8s-client";
+import { ignoreNotFound, paths } from "@kip/k8s-client";
 import type { Pod } from "@kip/k8s-types";
 import { isStandby } from "../../state/cell.ts";
 import type { MovableClock } from "../kip-life.ts";
@@ -12,6 +12,8 @@ import { Machines, type Machine } from "./machines.ts";
 import { Quotas } from "./quotas.ts";
 import { release, StoppedInstances } from "./other-clients.ts";
 
+/** The Secret of pods that need one. */
+const secretName = "variables";
 /** How long an instance takes to end, milliseconds. */
 export const stopMs = 3000;
 /** How long until a process that has ended is restarted, milliseconds. */
@@ -51,6 +53,10 @@ export interface PodWish {
   readonly isDeaf: boolean;
   /** The annotation with the allowed launch types. @default none */
   readonly launchType?: "spot" | "spot-or-on-demand" | undefined;
+  /** Whether it waits for a Secret, see {@link FaultWorld.setSecret}. @default false */
+  readonly needsSecret?: boolean | undefined;
+  /** How long it may be active, seconds. Agents here do not end pods, so only waiting ends. @default without limit */
+  readonly deadlineSeconds?: number | undefined;
 }
 
 /** The facts about a pod as seen from outside of kip. */
@@ -213,6 +219,17 @@ export class FaultWorld implements ProcessWorld {
     this.disturbed();
   }
 
+  /** Creates or deletes the Secret of pods that need it. */
+  async setSecret(isThere: boolean): Promise<void> {
+    const { client } = this.api;
+    const secrets = paths.secrets("default");
+    if (!isThere) return void (await ignoreNotFound(client.delete(`${secrets}/${secretName}`)));
+    const found = await ignoreNotFound(client.get(`${secrets}/${secretName}`));
+    if (found) return;
+    const metadata = { name: secretName };
+    await client.create(secrets, { apiVersion: "v1", kind: "Secret", metadata, data: {} });
+  }
+
   setStandby(count: number): void {
     this.#standby = count;
     for (const { process } of this.#replicas) process.reconfigure();
@@ -226,6 +243,7 @@ export class FaultWorld implements ProcessWorld {
     await this.cloud.faults.clear();
     this.quotas.clear();
     await release(this.api, this.api.stored());
+    await this.setSecret(true);
     for (const machine of this.machines.all())
       if (!this.#stopped.has(machine)) machine.setReachable(true);
     this.disturbed();
@@ -235,10 +253,11 @@ export class FaultWorld implements ProcessWorld {
     wish: PodWish,
     name = `${wish.isDeaf ? "deaf" : "pod"}-${++this.#pods}`,
   ): Promise<void> {
-    const { policy, cpu, graceSeconds, launchType } = wish;
+    const { policy, cpu, graceSeconds, launchType, needsSecret = false, deadlineSeconds } = wish;
     const annotations = launchType && { "pod.elotl.co/launch-type": launchType };
     this.#wishes.set(name, wish);
-    const containers = [{ name: "main", image: "i", resources: { requests: { cpu } } }];
+    const envFrom = needsSecret ? [{ secretRef: { name: secretName } }] : [];
+    const containers = [{ name: "main", image: "i", resources: { requests: { cpu } }, envFrom }];
     const { metadata } = await this.api.client.create<Pod>(paths.pods("default"), {
       apiVersion: "v1",
       kind: "Pod",
@@ -247,11 +266,13 @@ export class FaultWorld implements ProcessWorld {
         nodeName,
         restartPolicy: policy,
         terminationGracePeriodSeconds: graceSeconds,
+        ...(deadlineSeconds !== undefined && { activeDeadlineSeconds: deadlineSeconds }),
         containers,
       },
       status: { phase: "Pending" },
     });
     const { uid } = metadata;
+    if (deadlineSeconds !== undefined) this.touch(uid);
     this.figures.pods++;
     this.pods.set(uid, {
       uid,
@@ -331,6 +352,10 @@ export class FaultWorld implements ProcessWorld {
     pod.runs++;
     pod.machines.add(machine.instance.token);
     this.figures.runs++;
+    const { phase, reason } =
+      this.api.pods().find(({ metadata }) => metadata.uid === uid)?.status ?? {};
+    if (phase === "Failed" && reason === "DeadlineExceeded")
+      this.#mistakes.push(`${name} runs although it has exceeded its deadline`);
     if (pod.policy === "Never" && pod.runs > 1) this.#mistakes.push(`${name} runs again`);
   }
 

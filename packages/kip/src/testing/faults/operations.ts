@@ -49,6 +49,7 @@ export type Operation =
   | { readonly kind: "deleteNode" }
   /** Another client of the cloud stops an instance on which a pod is running. */
   | { readonly kind: "stopInstance"; readonly index: number }
+  | { readonly kind: "secret"; readonly isThere: boolean }
   | { readonly kind: "standby"; readonly count: number };
 
 /** The fields of an operation besides its kind. */
@@ -158,6 +159,7 @@ const doers: Doers = {
     const machine = touchedAt(world, at);
     if (machine) world.stopInstance(machine);
   },
+  secret: async (world, { isThere }) => await world.setSecret(isThere),
   standby: (world, { count }) => world.setStandby(count),
 };
 
