@@ -45,7 +45,7 @@ for (const { name: variant, make } of variants)
       });
       await podsUntil(cluster, namespace, ([pod]) => isRunning(pod));
       await cluster.admin.delete(paths.pods(namespace, "web"), { graceSeconds: 10 });
-      // Nobody asks a polled provider how the containers ended.
+      // A polled provider is not asked how the containers ended.
       const phase = variant === "polled" ? "Failed" : "Succeeded";
       const [ended] = await podsUntil(cluster, namespace, ([pod]) => pod?.status?.phase === phase);
       assert.ok(ended?.status?.containerStatuses?.every(({ state }) => state?.terminated));

@@ -149,7 +149,7 @@ class World {
   #startProcess(): PodWorker {
     const id = ++this.#process;
     const client = this.#client();
-    // If the API does not have the end, the next process decides anew.
+    // If the API does not have the end, the next process decides again.
     this.#isOver = false;
     const worker = new PodWorker(this.stored, {
       client,
