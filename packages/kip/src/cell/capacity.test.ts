@@ -295,6 +295,23 @@ describe("a cloud without capacity", () => {
     await life.kill();
   });
 
+  it("starts the pods of a zone that has capacity again while the oldest one's type has none", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    const { faults } = world.cloud;
+    await faults.noCapacity({ zone: "simulated-1" });
+    const life = new LaunchLife(world);
+    life.run("large", { cpu: "4", age: 9 });
+    for (let n = 0; n < 3; n++) life.run(`p${n}`);
+    await settle();
+    await faults.clear();
+    await faults.noCapacity({ instanceType: "sim.4" });
+    await world.clock.advance(30_000);
+    await settle();
+    assert.deepEqual(await life.machines(), ["p0 sim.1", "p1 sim.1", "p2 sim.1"]);
+    assert.match(life.why("large") ?? "", /no capacity of type sim\.4\. /);
+    await life.kill();
+  });
+
   it("looks at a new version of a pod at once, and forgets one that is removed", async () => {
     const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.noCapacity({ instanceType: "sim.4" });

@@ -225,14 +225,73 @@ describe("Shortages", () => {
     refuse("x");
     for (const [age, pod] of ["a", "b", "c"].entries()) wait(pod, age);
     await clock.advance(30_000);
-    refuse("a", { launchType: "on-demand" }); // the shortage was the type's, too
-    wait("a", 0, [ofSmall, { launchType: "on-demand" }]);
+    refuse("a");
     await clock.advance(59_000);
-    assert.deepEqual(turns, ["a", "a"]);
-    await clock.advance(1000); // pod a gets its turn for the launch type, and does not use it
-    assert.deepEqual(turns, ["a", "a", "b"]);
+    assert.deepEqual(turns, ["a"]);
+    await clock.advance(1000); // pod b gets its turn, and does not use it
+    assert.deepEqual(turns, ["a", "b"]);
     await clock.advance(60_000);
-    assert.deepEqual(turns, ["a", "a", "b", "c"]);
+    assert.deepEqual(turns, ["a", "b", "c"]);
+  });
+
+  it("lets the next pod try when the first has been refused for another shortage and waits", async () => {
+    const { clock, shortages, turns, wait, refuse } = start();
+    const ofZone = { zone: "z" };
+    refuse("x", ofZone);
+    for (const [age, pod] of ["a", "b"].entries()) wait(pod, age, [ofZone]);
+    await clock.advance(30_000);
+    assert.deepEqual(turns, ["a"]);
+    refuse("a", small); // the zone may have capacity of other types
+    assert.deepEqual(shortages.inForce("a"), [small]);
+    wait("a", 0, [small]);
+    await clock.advance(0);
+    assert.deepEqual([turns, shortages.inForce("b")], [["a", "b"], [small]]);
+    refuse("b", ofZone, undefined, { ...small, instanceType: "large" });
+    assert.equal(shortages.endsIn([ofZone]), 60_000);
+  });
+
+  it("does not pass a turn to and fro between two pods that lack each other's", async () => {
+    const { clock, turns, wait, refuse } = start();
+    const ofZone = { zone: "z" };
+    refuse("x");
+    wait("a", 0);
+    await clock.advance(1000);
+    refuse("x", ofZone);
+    wait("b", 1, [ofZone]);
+    await clock.advance(30_000);
+    assert.deepEqual(turns, ["a", "b"]);
+    wait("a", 0, [ofZone]);
+    wait("b", 1);
+    await clock.advance(58_000);
+    assert.deepEqual(turns, ["a", "b"]);
+    await clock.advance(1000); // one of them gets the other turn
+    assert.deepEqual(turns, ["a", "b", "b"]);
+  });
+
+  it("lets no pod try a machine while there is a shortage of more than that", async () => {
+    const { clock, turns, wait, refuse } = start();
+    const ofZone = { zone: "z" };
+    refuse("x", small);
+    wait("a", 0, [small]);
+    await clock.advance(29_000);
+    refuse("x", ofZone);
+    wait("b", 1, [ofZone]);
+    await clock.advance(29_000);
+    assert.deepEqual(turns, []);
+    await clock.advance(1000);
+    assert.deepEqual(turns, ["a"]);
+  });
+
+  it("lets a pod try a machine when the shortage of more than that ends early", async () => {
+    const { clock, shortages, turns, wait, refuse } = start();
+    refuse("x", small);
+    wait("a", 0, [small]);
+    refuse("x", { zone: "z" }, 60_000);
+    await clock.advance(31_000);
+    assert.deepEqual(turns, []);
+    shortages.accepted({ ...small, instanceType: "large" }, "y");
+    await clock.advance(0);
+    assert.deepEqual(turns, ["a"]);
   });
 
   it("goes on when the cloud wants to be asked again soon, although the first may try for longer", async () => {

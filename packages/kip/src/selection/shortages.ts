@@ -149,7 +149,7 @@ export class Shortages {
       retryAfterMs,
     );
     for (const shortage of this.#known.values())
-      if (shortage.trialBy === podUid && covers(shortage.scope, placement))
+      if (shortage.trialBy === podUid && includes(named, shortage.scope))
         this.#renew(podUid, shortage, retryAfterMs);
     const tooMany = Math.max(0, this.#known.size - this.#limit);
     this.#end([...this.#known.keys().take(tooMany)]);
@@ -197,6 +197,7 @@ export class Shortages {
     const known = scopes.map(keyOf).map((key) => this.#known.get(key)?.key ?? key);
     const keys = [...new Set(known)];
     const waiter: Waiter = { podUid, createdAt, keys, wake: turn.resolve };
+    this.#passUnused(podUid);
     this.#add(waiter);
     if (keys.some((key) => !this.#known.has(key))) this.#wake(waiter);
     else this.#lookIn(this.endsIn(scopes));
@@ -232,6 +233,7 @@ export class Shortages {
     if (keys.length === 0) return;
     for (const key of keys) this.#known.delete(key);
     this.#follow(new Set(keys), firstFollowers);
+    if (this.#waiters.size > 0) this.#lookIn(0); // narrower ones may be tried now
   }
 
   /** Wakes the oldest pods that wait for one of these shortages, and the others later if none of them is refused. */
@@ -266,6 +268,19 @@ export class Shortages {
       if (launch.podUid !== podUid && covers(scope, launch.placement)) launch.refuse(scope);
   }
 
+  /**
+   * Passes the turns of a pod that has no machine to request now. It keeps one if its machines have another shortage that
+   * another pod tries: both would pass their turns to each other for ever.
+   */
+  #passUnused(podUid: string): void {
+    const now = this.#clock.monotonic();
+    const trials = [...this.#known.values()].filter((each) => each.trialBy && each.endsAt > now);
+    const others = trials.filter(({ trialBy }) => trialBy !== podUid);
+    const isUnused = ({ trialBy, scope }: Shortage): boolean =>
+      trialBy === podUid && !others.some((other) => overlap(other.scope, scope));
+    this.#tryNow(trials.filter(isUnused), podUid);
+  }
+
   /** Lets the next pod try. One that is trying now, another one than this, keeps its turn. */
   #tryNow(shortages: readonly Shortage[], podUid?: string): void {
     if (shortages.length === 0) return;
@@ -294,6 +309,11 @@ export class Shortages {
         continue;
       }
       const { scope } = shortage;
+      const wider = this.#widerThan(scope, now);
+      if (wider) {
+        nextAt = Math.min(nextAt, wider.endsAt);
+        continue;
+      }
       const other = trials.find((each) => overlap(each.scope, scope))?.by;
       const first = other ?? [...waiters].reduce((a, b) => (byAge(b, a) < 0 ? b : a));
       shortage.trialBy = first.podUid;
@@ -304,6 +324,19 @@ export class Shortages {
       if (!other) this.#wake(first);
     }
     if (this.#waiters.size > 0 && nextAt < Infinity) this.#lookIn(nextAt - now);
+  }
+
+  /** A shortage, in force, of all these machines and others. A turn to try these machines could not be used. */
+  #widerThan({ instanceType, zone, launchType, isQuota }: ShortScope, now: number) {
+    if (isQuota === true) return undefined;
+    for (const type of new Set([instanceType, undefined]))
+      for (const place of new Set([zone, undefined]))
+        for (const market of new Set([launchType, undefined])) {
+          const key = keyOf({ instanceType: type, zone: place, launchType: market });
+          const known = this.#known.get(key);
+          if (known && known.endsAt > now && known.trialBy === undefined) return known;
+        }
+    return undefined;
   }
 
   #wake(waiter: Waiter): void {
@@ -371,6 +404,17 @@ export function covers(scope: CapacityScope, placement: Placement): boolean {
 /** The oldest first. Of pods that were created together, it is always the same one, so that it gets each turn that it needs. */
 function byAge(a: Waiter, b: Waiter): number {
   return a.createdAt - b.createdAt || (a.podUid < b.podUid ? -1 : 1);
+}
+
+/** Whether a refusal with the first scope shows that the second shortage has not ended either. */
+function includes(refused: ShortScope, other: ShortScope): boolean {
+  const isSame = (refused.isQuota === true) === (other.isQuota === true);
+  return (
+    isSame &&
+    (["instanceType", "zone", "launchType"] as const).every(
+      (field) => refused[field] === undefined || refused[field] === other[field],
+    )
+  );
 }
 
 /** Whether a machine may have both shortages. */
