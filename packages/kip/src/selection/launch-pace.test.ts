@@ -220,6 +220,33 @@ describe("LaunchPace", () => {
     await Promise.allSettled(all);
   });
 
+  it("gives the next launch the turn of one that fails for another reason than the quota", async () => {
+    const { clock, made, run, refuse } = start();
+    refuse({ code: "CLOUD_QUOTA" });
+    const all = Promise.allSettled([run("old", 1), run("young", 2)]);
+    await clock.advance(14_000); // refused again after 5 seconds
+    refuse({ code: "CLOUD_AUTH" });
+    await clock.advance(1000);
+    await all;
+    assert.deepEqual(made.slice(3), ["old 15", "young 15"]);
+    assert.equal(clock.sleepers, 0);
+  });
+
+  it("lets the pause of a throttled cloud fall when launches are refused for another reason", async () => {
+    const { clock, made, run, refuse } = start();
+    refuse({ code: "CLOUD_THROTTLED" });
+    const first = Promise.allSettled([run("first")]);
+    await clock.advance(6999);
+    refuse({ code: "CLOUD_NO_CAPACITY" });
+    await clock.advance(1);
+    await first;
+    const all = Promise.allSettled(["a", "b", "c", "d"].map((pod) => run(pod)));
+    await clock.advance(60_000);
+    await all;
+    // The pauses were 4 s, then 2, then 1, then none.
+    assert.deepEqual(made.slice(3), ["first 7", "a 9", "b 10", "c 10", "d 10"]);
+  });
+
   it("throws other errors at once, and lets a launch that is aborted go", async () => {
     const { clock, run, refuse, abort } = start();
     refuse({ code: "CLOUD_NO_CAPACITY" });

@@ -38,7 +38,7 @@ const overQuota: PaceLimits = { initialMs: 5000, maxMs: 300_000, perSuccess: 2 }
 /**
  * Limits the rate of all pods' launches as the cloud requests. `CLOUD_THROTTLED` slows down all of them. `CLOUD_QUOTA` slows
  * down those of the same instance type and launch type, because quotas are per family and market. A launch that was refused
- * with one of these is repeated when it is its turn. Other errors are thrown.
+ * with one of these is repeated when it is its turn. Other errors are thrown, and use up no turn of a quota.
  */
 export class LaunchPace {
   readonly #clock: Clock;
@@ -64,18 +64,24 @@ export class LaunchPace {
       inTurn.signal.throwIfAborted();
       const kind = this.#ofKind.get(key);
       await kind?.turnUnless(inTurn);
-      await this.#all.turn(inTurn);
-      const startedAt = this.#clock.monotonic();
+      const takenAt = this.#clock.monotonic();
+      let startedAt = -1;
       try {
+        await this.#all.turn(inTurn);
+        startedAt = this.#clock.monotonic();
         const result = await launch();
         this.#all.accepted(startedAt);
         kind?.accepted(startedAt);
         if (kind?.isOpen === true) this.#ofKind.delete(key);
         return result;
       } catch (error) {
-        const isQuota = CloudError.is(error, "CLOUD_QUOTA") && asked.other?.aborted !== true;
+        const isQuota = CloudError.is(error, "CLOUD_QUOTA");
+        if (!isQuota) kind?.passed(takenAt);
+        // With these, the cloud has considered the launch.
+        if (CloudError.is(error, "CLOUD_QUOTA", "CLOUD_NO_CAPACITY")) this.#all.accepted(startedAt);
         if (CloudError.is(error, "CLOUD_THROTTLED")) this.#all.refused(error, startedAt);
-        else if (isQuota) this.#kind(key).refused(error, startedAt);
+        else if (isQuota && asked.other?.aborted !== true)
+          this.#kind(key).refused(error, startedAt);
         else throw error;
       }
     }
@@ -193,6 +199,11 @@ class Pace {
     this.#free = this.#delayMs === 0 ? 0 : this.#free + this.#limits.perSuccess;
     this.#openAt = Math.min(this.#openAt, this.#clock.monotonic() + this.#delayMs);
     this.#look();
+  }
+
+  /** To be called when a launch whose turn this was did not show whether another one would be refused: it is the next one's turn. */
+  passed(takenAt: number): void {
+    if (takenAt >= this.#refusedAt) this.now();
   }
 
   /** Lets the next launch start at once. */
