@@ -312,6 +312,30 @@ describe("a cloud without capacity", () => {
     await life.kill();
   });
 
+  it("lets the next pod try at once when the first is removed while its Cell is written", async (t) => {
+    const world = new LaunchWorld(new ManualClock());
+    await world.cloud.faults.noCapacity({});
+    const life = new LaunchLife(world);
+    const first = life.run("first", { age: 1 });
+    life.run("next");
+    await settle();
+    await world.cloud.faults.clear();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const create = world.create.bind(world);
+    t.mock.method(world, "create", async (spec: CellSpec) => {
+      if (spec.podRef.uid === "first") await promise;
+      return create(spec);
+    });
+    await world.clock.advance(30_000);
+    await settle();
+    first.remove(0);
+    await settle();
+    resolve();
+    await settle();
+    assert.deepEqual(await life.machines(), ["next sim.1"]);
+    await life.kill();
+  });
+
   it("looks at a new version of a pod at once, and forgets one that is removed", async () => {
     const world = new LaunchWorld(new ManualClock());
     await world.cloud.faults.noCapacity({ instanceType: "sim.4" });

@@ -105,6 +105,7 @@ async function newCell(tools: CellTools, context: CellContext): Promise<Cell | u
     if (!spec) return undefined;
     const began = clock.monotonic();
     const cell = await store.create(spec, podLabels(context));
+    if (context.signal.aborted) tools.shortages.passed(context.state().podRef.uid); // the pod is removed
     context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
     standby?.missed({ spec, zones: zonesOf(tools, context) });
     return cell;
