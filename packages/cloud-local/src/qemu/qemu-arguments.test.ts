@@ -62,6 +62,16 @@ describe("qemuArguments()", () => {
     assert.deepEqual(accelOf(qemuArguments(machine)), ["tcg,thread=multi", "max"]);
     assert.deepEqual(accelOf(qemuArguments({ ...machine, accelerator: "kvm" })), ["kvm", "host"]);
   });
+
+  it("keeps an emulated amd64 kernel from taking its timer for broken when the host is busy", () => {
+    const cmdlineOf = (change: Partial<QemuMachine>) => {
+      const args = qemuArguments({ ...machine, ...change });
+      return args[args.indexOf("-append") + 1];
+    };
+    assert.equal(cmdlineOf({}), "a=b no_timer_check");
+    assert.equal(cmdlineOf({ accelerator: "kvm" }), "a=b");
+    assert.equal(cmdlineOf({ architecture: "arm64" }), "a=b");
+  });
 });
 
 describe("qemuArguments() of copies", () => {
