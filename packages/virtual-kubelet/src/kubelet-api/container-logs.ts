@@ -60,7 +60,9 @@ export function noLogReason(pod: Pod, container: string, isPrevious: boolean): s
   const podName = pod.metadata.name;
   const named = `container "${container}" in pod "${podName}"`;
   if (isPrevious) return `previous terminated ${named} not found`;
-  const waiting = containerStatus(pod, container)?.state?.waiting;
+  const { waiting, terminated } = containerStatus(pod, container)?.state ?? {};
+  // It ended before it had a log, for example with a pod that never ran.
+  if (terminated) return `${named} is terminated`;
   switch (waiting?.reason) {
     case undefined:
       return `${named} is not available`;
