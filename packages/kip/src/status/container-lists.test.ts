@@ -39,6 +39,31 @@ describe("statuses of a container with the name of a property", () => {
   });
 });
 
+describe("IDs of containers", () => {
+  const onCell = (restartCounts: Readonly<Record<string, number>>) => {
+    const ended = { exitCode: 1, finishedAt: running.startedAt, containerId: "crun://run0" };
+    const container = { name, image: "a", restartCount: 1, running, containerId: "crun://run1" };
+    const report = {
+      phase: "Running",
+      initContainers: [],
+      ephemeralContainers: [],
+      containers: [{ ...container, lastTerminated: ended }],
+    } as unknown as ReportedPod; // the fields that are read
+    const containers = { ...state.containers, restartCounts };
+    const [status] = reportedLists(report, { ...state, containers }, pod).containerStatuses ?? [];
+    return [status?.containerID, status?.lastState?.terminated?.containerID];
+  };
+
+  it("are the agent's on the pod's first cell", () =>
+    assert.deepEqual(onCell({}), ["crun://run1", "crun://run0"]));
+
+  it("are not used again on its next cells, whose agents count from the start", () => {
+    const ids = [{}, { [name]: 2 }, { [name]: 4 }].flatMap(onCell);
+    assert.equal(new Set(ids).size, 6);
+    for (const id of ids.slice(2)) assert.match(String(id), /^crun:\/\/[0-9a-f]{32}$/);
+  });
+});
+
 describe("statuses of ephemeral containers", () => {
   it("are sorted by name, as a kubelet's are", () => {
     const one = (name: string): object => ({ name, image: "a", restartCount: 0, running });

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { defined } from "@kip/base";
 import type { ContainerReport, TerminatedReport } from "@kip/agent-api";
 import type { ContainerState, ContainerStatus, PodStatus } from "@kip/k8s-types";
@@ -14,18 +15,18 @@ const maxCount = 2 ** 31 - 1;
 /** Converts an agent's container report to the API's status. */
 export function containerStatus(report: ContainerReport, earlierRestarts: number): ContainerStatus {
   const lastState = report.lastTerminated
-    ? { terminated: terminatedState(report.lastTerminated) }
+    ? { terminated: terminatedState(report.lastTerminated, earlierRestarts) }
     : {};
   return defined({
     name: report.name,
-    state: currentState(report),
+    state: currentState(report, earlierRestarts),
     lastState,
     ready: report.ready,
     started: report.started,
     restartCount: Math.min(report.restartCount + earlierRestarts, maxCount),
     image: report.image,
     imageID: report.imageId ?? "",
-    containerID: report.containerId,
+    containerID: shownId(report.containerId, earlierRestarts),
     user: userOf(report),
   });
 }
@@ -36,13 +37,16 @@ function userOf({ user }: ContainerReport): ContainerStatus["user"] {
   return { linux: { uid, gid, supplementalGroups: groups } };
 }
 
-function currentState(report: ContainerReport): ContainerState {
+function currentState(report: ContainerReport, earlierRestarts: number): ContainerState {
   if (report.running) return { running: report.running };
-  if (report.terminated) return { terminated: terminatedState(report.terminated) };
+  if (report.terminated) return { terminated: terminatedState(report.terminated, earlierRestarts) };
   return { waiting: defined(report.waiting ?? { reason: "ContainerCreating" }) };
 }
 
-function terminatedState(report: TerminatedReport): NonNullable<ContainerState["terminated"]> {
+function terminatedState(
+  report: TerminatedReport,
+  earlierRestarts: number,
+): NonNullable<ContainerState["terminated"]> {
   const { containerId, signal, message, startedAt, exitCode, reason, finishedAt } = report;
   return defined({
     exitCode,
@@ -51,6 +55,13 @@ function terminatedState(report: TerminatedReport): NonNullable<ContainerState["
     signal,
     message,
     startedAt,
-    containerID: containerId,
+    containerID: shownId(containerId, earlierRestarts),
   });
+}
+
+/** An agent counts runs from its own first one, so its IDs repeat those of earlier cells. */
+function shownId(id: string | undefined, earlierRestarts: number): string | undefined {
+  if (id === undefined || earlierRestarts === 0) return id;
+  const hash = createHash("sha256").update(`${id}/${earlierRestarts}`).digest("hex");
+  return `${id.slice(0, id.lastIndexOf("/") + 1)}${hash.slice(0, 32)}`;
 }
