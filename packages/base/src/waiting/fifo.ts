@@ -7,6 +7,11 @@ export class Fifo<T> {
     return this.#items.length - this.#taken;
   }
 
+  /** The item that {@link Fifo.shift} takes next. Undefined if there is none. */
+  get first(): T | undefined {
+    return this.#items[this.#taken];
+  }
+
   push(item: T): void {
     this.#items.push(item);
   }
@@ -21,10 +26,5 @@ export class Fifo<T> {
       this.#taken = 0;
     }
     return item;
-  }
-
-  /** The items in their order. */
-  values(): IteratorObject<T> {
-    return this.#items.values().drop(this.#taken);
   }
 }

@@ -84,6 +84,23 @@ describe("RequestSlots", () => {
     await slots.run(async () => {}, {});
   });
 
+  it("does not give turns to requests that were given up", async () => {
+    const slots = new RequestSlots(1, new ManualClock());
+    const busy = Promise.withResolvers<void>();
+    const stop = new AbortController();
+    const seen: string[] = [];
+    const first = slots.run(() => busy.promise, {});
+    const ask = async (name: string, isDeferrable: boolean, signal?: AbortSignal): Promise<void> =>
+      await slots.run(async () => void seen.push(name), { isDeferrable, signal });
+    const given = [1, 2, 3].map((n) => ask(`given up ${n}`, true, stop.signal));
+    const rest = [ask("new", true), ...Array.from({ length: 100 }, () => ask("pod", false))];
+    stop.abort(new Error("stopped"));
+    await Promise.allSettled(given);
+    busy.resolve();
+    await Promise.all([first, ...rest]);
+    assert.deepEqual([seen.length, seen.indexOf("new")], [101, 31]);
+  });
+
   it("says how long the first of those that wait has waited, without what was given up", async () => {
     const clock = new ManualClock();
     const slots = new RequestSlots(1, clock);

@@ -36,11 +36,9 @@ export class RequestSlots {
 
   /** How long the oldest waiting request has waited, milliseconds. 0 if none is waiting. */
   get longestWaitMs(): number {
-    const first = [this.#urgent, this.#usual, this.#deferrable].flatMap(
-      (queue) => queue.values().find(({ isGone }) => !isGone) ?? [],
-    );
+    const queues = [this.#urgent, this.#usual, this.#deferrable];
     const now = this.#clock.monotonic();
-    return Math.max(0, ...first.map(({ since }) => now - since));
+    return Math.max(...queues.map((queue) => now - (firstOf(queue)?.since ?? now)));
   }
 
   /** Runs a task once a slot is free. @throws the signal's reason, as soon as it aborts before the task starts */
@@ -68,7 +66,7 @@ export class RequestSlots {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const turn = { isGone: false, since: this.#clock.monotonic(), take: resolve };
     const leave = (): void => {
-      turn.isGone = true; // stays in the queue until its turn, because removing it takes a search
+      turn.isGone = true; // stays in the queue until it is the first, because removing it takes a search
       reject(signal?.reason instanceof Error ? signal.reason : new Error("Aborted"));
     };
     signal?.addEventListener("abort", leave, { once: true });
@@ -81,27 +79,30 @@ export class RequestSlots {
   }
 
   #next(): Turn | undefined {
-    for (;;) {
-      const turn = this.#first();
-      if (turn?.isGone !== true) return turn;
-    }
-  }
-
-  #first(): Turn | undefined {
-    const urgent = this.#urgentRun === maxUrgentRun ? undefined : this.#urgent.shift();
+    const urgent = this.#urgentRun === maxUrgentRun ? undefined : takeFrom(this.#urgent);
     if (urgent) {
       this.#urgentRun++;
       return urgent;
     }
     this.#urgentRun = 0;
-    const usual = this.#usualRun === maxUsualRun ? undefined : this.#usual.shift();
+    const usual = this.#usualRun === maxUsualRun ? undefined : takeFrom(this.#usual);
     if (usual) {
       this.#usualRun++;
       return usual;
     }
     this.#usualRun = 0;
-    return this.#deferrable.shift() ?? this.#usual.shift() ?? this.#urgent.shift();
+    return takeFrom(this.#deferrable) ?? takeFrom(this.#usual) ?? takeFrom(this.#urgent);
   }
+}
+
+/** The first request of a queue that still waits. Drops those before it whose signals have aborted. */
+function firstOf(queue: Fifo<Turn>): Turn | undefined {
+  while (queue.first?.isGone === true) queue.shift();
+  return queue.first;
+}
+
+function takeFrom(queue: Fifo<Turn>): Turn | undefined {
+  return firstOf(queue) && queue.shift();
 }
 
 /** A waiting request. */
