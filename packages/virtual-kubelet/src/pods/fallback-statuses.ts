@@ -39,13 +39,14 @@ export function terminalFields({ phase, reason, message }: PodStatus): PodStatus
 }
 
 /**
- * The last status of a pod that its provider has removed without reporting an end: the pod has failed, and running containers
- * have ended with exit code 137.
+ * The last status of a pod that is gone without a report of its end: running containers have ended with exit code 137. As in a
+ * kubelet, the pod has failed, unless all its regular containers are known to have exited with 0.
  *
  * @param now as `metav1.Time`
+ * @param last the last known status. @default the one in the API
  */
-export function goneStatus(pod: Pod, now: string): PodStatus {
-  return failedStatus(pod, goneStatuses(pod, pod.status ?? {}, now), now);
+export function goneStatus(pod: Pod, now: string, last: PodStatus = pod.status ?? {}): PodStatus {
+  return lastStatus(pod, { ...last, ...goneStatuses(pod, last, now) }, now);
 }
 
 /**
@@ -54,11 +55,13 @@ export function goneStatus(pod: Pod, now: string): PodStatus {
  * @param now as `metav1.Time`
  */
 export function neverRunStatus(pod: Pod, now: string): PodStatus {
-  return failedStatus(pod, endedStatuses(pod, pod.status ?? {}), now);
+  return lastStatus(pod, { ...pod.status, ...endedStatuses(pod, pod.status ?? {}) }, now);
 }
 
-function failedStatus(pod: Pod, statuses: PodStatus, now: string): PodStatus {
-  const last = { ...pod.status, ...statuses, phase: "Failed" };
-  const conditions = podConditions(pod, { ...last, isReadyToStart: false, now });
-  return { ...last, conditions };
+function lastStatus(pod: Pod, status: PodStatus, now: string): PodStatus {
+  const { containerStatuses = [] } = status;
+  const completed = containerStatuses.filter(({ state }) => state?.terminated?.exitCode === 0);
+  const phase = completed.length < pod.spec.containers.length ? "Failed" : "Succeeded";
+  const conditions = podConditions(pod, { ...status, phase, isReadyToStart: false, now });
+  return { ...status, phase, conditions };
 }

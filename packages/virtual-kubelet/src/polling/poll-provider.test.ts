@@ -43,6 +43,8 @@ function polled(status: PolledPodProvider["status"], more: Partial<PolledPodProv
   return { provider, clock, reported, started };
 }
 
+const main = { name: "main", image: "x", imageID: "", ready: false, restartCount: 0 };
+
 describe("pollProvider()", () => {
   it("asks right after an apply, then every five seconds, and not after the removal (P14)", async () => {
     let asked = 0;
@@ -58,7 +60,7 @@ describe("pollProvider()", () => {
     assert.equal(asked, 3);
     await provider.remove(pod, 0, signal);
     await clock.advance(60_000);
-    assert.equal(asked, 3);
+    assert.equal(asked, 4);
     assert.equal(reported.at(-1)?.status.phase, "Failed");
     assert.equal(reported.at(-1)?.status.reason, "Terminated");
     await provider.stop?.();
@@ -68,7 +70,6 @@ describe("pollProvider()", () => {
   it("shows a pod that was removed before it ended as failed, because its Job must not count it as done", async () => {
     const { provider, reported, started } = polled(async () => undefined);
     await started;
-    const main = { name: "main", image: "x", imageID: "", ready: false, restartCount: 0 };
     for (const state of [{ waiting: {} }, { running: {} }]) {
       const status = { phase: "Pending", containerStatuses: [{ ...main, state }] };
       await provider.remove({ ...pod, status }, 0, signal);
@@ -77,6 +78,68 @@ describe("pollProvider()", () => {
       assert.equal(last.containerStatuses?.[0]?.state?.terminated?.exitCode, 137);
     }
     await provider.stop?.();
+  });
+
+  it("shows the end of a pod that has ended since the last question when it is removed", async () => {
+    const exited = { phase: "Succeeded" };
+    for (const isKnown of [true, false]) {
+      let answer: PodStatus | undefined = { phase: "Running" };
+      const remove = async (): Promise<void> => void (answer = undefined);
+      const { provider, clock, reported, started } = polled(async () => answer, { remove });
+      await started;
+      if (isKnown) await provider.apply(resolved, signal);
+      await clock.advance(0);
+      answer = exited;
+      await provider.remove({ ...pod, status: { phase: "Running" } }, 0, signal);
+      assert.deepEqual(reported.at(-1)?.status, exited);
+      await provider.stop?.();
+    }
+  });
+
+  it("shows a removed pod as succeeded if its regular containers had exited with 0", async () => {
+    const sidecar = { ...main, name: "sidecar", started: true, state: { running: {} } };
+    const status: PodStatus = {
+      phase: "Running",
+      initContainerStatuses: [sidecar],
+      containerStatuses: [{ ...main, state: { terminated: { exitCode: 0 } } }],
+    };
+    const { provider, reported, started } = polled(async () => status);
+    await started;
+    const initContainers = [{ name: "sidecar", restartPolicy: "Always" }];
+    const job = podWith({ spec: { initContainers, containers: [{ name: "main" }] }, status });
+    await provider.remove(job, 0, signal);
+    const last = reported.at(-1)?.status;
+    assert.equal(last?.phase, "Succeeded");
+    assert.equal(last.initContainerStatuses?.[0]?.state?.terminated?.exitCode, 137);
+    await provider.stop?.();
+  });
+
+  it("reports one end of a pod that is missing or has ended while it is being removed", async () => {
+    for (const [end, expected] of [
+      [undefined, ["Failed Terminated"]],
+      [{ phase: "Succeeded" }, ["Succeeded undefined"]],
+    ] as const) {
+      const held = Promise.withResolvers<void>();
+      let answer: PodStatus | undefined = { phase: "Running" };
+      const { provider, clock, reported, started } = polled(async () => answer, {
+        remove: () => held.promise,
+      });
+      await started;
+      await provider.apply(resolved, signal);
+      await clock.advance(0);
+      const running = { ...pod, status: answer };
+      const calls = [30, 1].map((seconds) => provider.remove(running, seconds, signal));
+      answer = end;
+      await clock.advance(5000);
+      held.resolve();
+      await Promise.all(calls);
+      const ends = reported.filter(({ status }) => status.phase !== "Running");
+      assert.deepEqual(
+        ends.map(({ status }) => `${status.phase} ${status.reason}`),
+        expected,
+      );
+      await provider.stop?.();
+    }
   });
 
   it("asks for a pod that an earlier process has started, although its Secret is missing", async () => {

@@ -2,11 +2,10 @@ import { every, inParallel, withTimeout, type Clock, type Logger } from "@kip/ba
 import { wireTime } from "@kip/k8s-client";
 import type { Pod, PodStatus } from "@kip/k8s-types";
 import type { PodProvider, ProviderCallbacks, ResolvedPod } from "../pod-provider.ts";
+import { goneStatus } from "../pods/fallback-statuses.ts";
 import { isFinished } from "../pods/pod-facts.ts";
 import { findError } from "../errors.ts";
 import { boundOptionalParts } from "../providers/optional-calls.ts";
-import { goneStatuses } from "../status/container-statuses.ts";
-import { podConditions } from "../status/pod-conditions.ts";
 import type { PolledPodProvider } from "./polled-provider.ts";
 
 /** Options of {@link pollProvider}. */
@@ -25,7 +24,8 @@ export interface PollOptions {
 const settlingMs = 60_000;
 
 /**
- * Adapts a polled provider to one that reports statuses. Also gets a pod's status right after each `apply`.
+ * Adapts a polled provider to one that reports statuses. Also gets a pod's status right after each `apply`, and at the begin of
+ * its removal.
  *
  * @example
  * ```ts
@@ -74,6 +74,8 @@ interface Tracked {
   /** Number of the question to which `last` is the answer. */
   question: number;
   isAsked: boolean;
+  /** Whether it is being removed. It may then be missing. */
+  isLeaving: boolean;
 }
 
 class Poller {
@@ -125,16 +127,23 @@ class Poller {
 
   async remove(pod: Pod, graceSeconds: number, signal: AbortSignal): Promise<void> {
     const uid = pod.metadata.uid;
+    const tracked = this.#tracked.get(uid) ?? this.#track(uid, pod);
+    tracked.isLeaving = true;
+    // It may have ended since the last question. Afterwards, its exit codes are unknown.
+    const asked = isFinished({ status: tracked.last ?? {} }) ? undefined : this.#ask(uid);
     try {
       await this.#provider.remove(pod, graceSeconds, signal);
     } catch (error) {
-      if (!findError(error, "VK_NOT_FOUND")) throw error;
+      tracked.isLeaving = findError(error, "VK_NOT_FOUND") !== undefined;
+      if (!tracked.isLeaving) throw error;
     }
-    const known = this.#tracked.get(uid);
+    await asked;
+    // Another call, with a shorter grace period, may have been faster.
+    if (this.#tracked.get(uid) !== tracked) return;
     this.#tracked.delete(uid);
-    const last = known?.last ?? pod.status;
+    const last = tracked.last ?? pod.status;
     if (!last || isFinished({ status: last })) return;
-    const status = { ...this.#gone(pod, last), reason: "Terminated" };
+    const status = { ...goneStatus(pod, this.#now, last), reason: "Terminated" };
     this.#callbacks?.podStatus({ uid, status });
   }
 
@@ -157,9 +166,12 @@ class Poller {
     void this.#ask(uid);
   }
 
-  #track(uid: string, pod: Pod): void {
+  #track(uid: string, pod: Pod): Tracked {
     const acceptedAt = this.#options.clock.monotonic();
-    this.#tracked.set(uid, { pod, acceptedAt, last: pod.status, question: 0, isAsked: false });
+    const state = { question: 0, isAsked: false, isLeaving: false };
+    const tracked: Tracked = { pod, acceptedAt, last: pod.status, ...state };
+    this.#tracked.set(uid, tracked);
+    return tracked;
   }
 
   async #round(): Promise<void> {
@@ -226,21 +238,15 @@ class Poller {
   #vanished(uid: string, tracked: Tracked, question: number): void {
     const age = this.#options.clock.monotonic() - tracked.acceptedAt;
     const wasRunning = tracked.last?.phase === "Running";
-    if (!wasRunning && age < settlingMs) return;
-    const { pod, last = {} } = tracked;
+    if (tracked.isLeaving || (!wasRunning && age < settlingMs)) return;
+    const { pod, last } = tracked;
     const message = "The provider no longer has the pod";
-    this.#answered(uid, { ...this.#gone(pod, last), reason: "NotFound", message }, question);
+    const status = { ...goneStatus(pod, this.#now, last), reason: "NotFound", message };
+    this.#answered(uid, status, question);
   }
 
-  /**
-   * The status of a pod that is gone without having ended before. As its exit codes are unknown, it has failed, so that a Job
-   * does not count it as completed.
-   */
-  #gone(pod: Pod, last: PodStatus): PodStatus {
-    const now = wireTime(this.#options.clock.now());
-    const status = { ...last, ...goneStatuses(pod, last, now), phase: "Failed" };
-    const conditions = podConditions(pod, { ...status, isReadyToStart: false, now });
-    return { ...status, conditions };
+  get #now(): string {
+    return wireTime(this.#options.clock.now());
   }
 
   #logUnknown(err: unknown, podUid?: string): void {
