@@ -26,6 +26,7 @@ describe("planPod()", () => {
     ["applies what is new", {}, pending, "apply"],
     ["has nothing to do for what was applied", { handled: 1 }, pending, undefined],
     ["applies what changed since", { handled: 1, revision: 2 }, pending, "apply"],
+    ["does not apply a pod that was rejected or has ended", { isOver: true }, pending, undefined],
     [
       "leaves a pod alone that its provider reported as ended (L6, L7)",
       { isEnded: true },

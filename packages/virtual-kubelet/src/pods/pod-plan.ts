@@ -50,8 +50,7 @@ export function shouldBePresent({ api, content, provider }: PodState): boolean {
   return (
     content.applied !== undefined &&
     content.handled === content.revision &&
-    !content.isRejected &&
-    !provider.isEnded &&
+    !content.isOver &&
     !provider.isRemoved &&
     !api.isGone &&
     api.pod.metadata.deletionTimestamp === undefined &&
@@ -75,7 +74,7 @@ function nextStep({ api, content, provider }: PodState): PodStep | undefined {
     return provider.canFinish ? { kind: "finish" } : remove;
   }
   // The API will show that it has failed or ended. Until then nothing may start it.
-  if (content.isRejected || provider.isEnded) return undefined;
+  if (content.isOver) return undefined;
   const { revision, handled } = content;
   return handled < revision ? { kind: "apply", revision } : undefined;
 }

@@ -21,8 +21,8 @@ interface ContentState {
   readonly revision: number;
   /** Newest revision that the provider has accepted. 0 before the first. */
   readonly handled: number;
-  /** Whether the pod was rejected. It stays so, whatever changes before the API shows that it has failed. */
-  readonly isRejected: boolean;
+  /** Whether the pod was rejected or has ended. It stays so, whatever changes before the API shows that. */
+  readonly isOver: boolean;
   /** Whether this process has had the pod admitted. It is then not one that an earlier process has started. */
   readonly isAdmitted: boolean;
   /** The content that the provider last accepted. Undefined if there is none yet. */
@@ -101,7 +101,7 @@ export function initialPodState(
     content: {
       revision: 1,
       handled: 0,
-      isRejected: false,
+      isOver: false,
       isAdmitted: false,
       applied: undefined,
       generation: undefined,
@@ -143,9 +143,13 @@ export function reducePod(state: PodState, change: PodChange): PodState {
       return { ...state, content: { ...content, handled, applied } };
     }
     case "rejected":
-      return { ...state, content: { ...content, isRejected: true } };
+      return { ...state, content: { ...content, isOver: true } };
     case "reported":
-      return { ...state, provider: reported(provider, change) };
+      return {
+        ...state,
+        content: change.isEnd ? { ...content, isOver: true } : content,
+        provider: reported(provider, change),
+      };
     case "statusInvalid":
       return { ...state, provider: { ...provider, isStatusInvalid: true } };
     case "stopped":

@@ -516,6 +516,22 @@ describe("PodWorker", () => {
     assert.deepEqual([provider.count("apply", "slow"), slow.pod.status?.phase], [1, "Succeeded"]);
   });
 
+  it("does not run a pod again whose provider reports another status after its end", async () => {
+    const held = Promise.withResolvers<void>();
+    const worker = await start(
+      pod(),
+      client(() => held.promise),
+    );
+    provider.report("u", "Failed");
+    provider.report("u", "Running");
+    worker.wake();
+    await clock.advance(60_000);
+    assert.equal(provider.count("apply"), 1);
+    held.resolve();
+    await clock.advance(60_000);
+    assert.deepEqual([provider.count("apply"), worker.pod.status?.phase], [1, "Failed"]);
+  });
+
   it("does not have a pod admitted again that runs, although its provider reports no start time", async () => {
     let asked = 0;
     Object.assign(provider, { admit: async (): Promise<void> => void asked++ });
