@@ -101,6 +101,8 @@ async function apply(
   const { api, content } = state();
   const isFirst = !content.applied && !content.isAdmitted;
   const isKnown = isFirst && (await isFromBefore(provider, api.pod));
+  const { generation } = api.pod.metadata;
+  if (!content.applied && !isKnown) change({ kind: "judged", generation });
   if (isFirst && !isKnown) {
     await provider.admit?.(api.pod);
     change({ kind: "admitted" });
@@ -115,7 +117,7 @@ async function apply(
     throw error;
   }
   signal.throwIfAborted();
-  change({ kind: "offered", generation: api.pod.metadata.generation });
+  change({ kind: "offered", generation });
   await problems.watch("apply", () => provider.apply(resolved, signal));
   if (!state().provider.isStatusInvalid) problems.clear();
   status.refresh();

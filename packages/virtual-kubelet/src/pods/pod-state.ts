@@ -27,7 +27,7 @@ interface ContentState {
   readonly isAdmitted: boolean;
   /** The content that the provider last accepted. Undefined if there is none yet. */
   readonly applied: ResolvedPod | undefined;
-  /** The pod's generation that was last passed to the provider. */
+  /** The pod's generation that was last passed to the provider. Before that, the one that its status is about. */
   readonly generation: number | undefined;
 }
 
@@ -66,6 +66,8 @@ export type PodChange =
   | { readonly kind: "objectDeleted" }
   /** An object that the pod refers to has changed, or the provider has lost the pod. */
   | { readonly kind: "contentChanged" }
+  /** The node decides whether it accepts this version of a pod that no provider has yet, or what it waits for. */
+  | { readonly kind: "judged"; readonly generation: number | undefined }
   /** The node accepts the pod. */
   | { readonly kind: "admitted" }
   /** The pod is passed to the provider. It may report a status before it has accepted the pod. */
@@ -130,6 +132,8 @@ export function reducePod(state: PodState, change: PodChange): PodState {
       return { ...state, api: { ...api, isGone: true } };
     case "contentChanged":
       return { ...state, content: { ...content, revision: content.revision + 1 } };
+    case "judged":
+      return { ...state, content: { ...content, generation: change.generation } };
     case "admitted":
       return { ...state, content: { ...content, isAdmitted: true } };
     case "offered":

@@ -447,6 +447,29 @@ describe("PodWorker", () => {
     }
   });
 
+  it("tells the generation of a pod that waits or is rejected", async () => {
+    const observed = ({ pod: { status } }: PodWorker) => [
+      status?.phase,
+      status?.observedGeneration,
+    ];
+    const resolve = () =>
+      Promise.reject(new VirtualKubeletError("VK_UNRESOLVED", 'secret "db" not found'));
+    const first = pod({ metadata: { generation: 1 } });
+    const waiting = await start(first, client(), client(), resolve);
+    await clock.advance(1000);
+    assert.deepEqual(observed(waiting), ["Pending", 1]);
+    const spec = { ...stored.spec, activeDeadlineSeconds: 600 };
+    waiting.update(pod({ metadata: { generation: 2 }, spec }));
+    await clock.advance(60_000);
+    assert.deepEqual(observed(waiting), ["Pending", 2]);
+    await clock.advance(600_000);
+    assert.deepEqual(observed(waiting), ["Failed", 2]);
+    const refusal = new VirtualKubeletError("VK_INVALID_POD", "no");
+    Object.assign(provider, { admit: () => Promise.reject(refusal) });
+    const refused = await start(pod({ metadata: { uid: "b", generation: 3 }, status: {} }));
+    assert.deepEqual(observed(refused), ["Failed", 3]);
+  });
+
   it("never starts a pod that it has refused, although the pod changes before the API shows that", async () => {
     let isRefused = true;
     const admit = async (): Promise<void> => {

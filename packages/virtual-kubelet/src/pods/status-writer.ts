@@ -26,7 +26,7 @@ export interface StatusWriterOptions {
   readonly onAnswer: (pod: Pod) => void;
   /** Called when the API server refuses a whole status. */
   readonly onRefused: (error: unknown) => void;
-  /** The pod's generation that the provider has accepted. */
+  /** The pod's generation that the statuses are about. */
   readonly observedGeneration: () => number | undefined;
   readonly signal: AbortSignal;
 }
