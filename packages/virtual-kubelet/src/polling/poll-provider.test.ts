@@ -151,6 +151,21 @@ describe("pollProvider()", () => {
     await provider.stop?.();
   });
 
+  it("does not take a pod for lost that its provider may never have got", async () => {
+    const { provider, clock, reported, started } = polled(async () => undefined);
+    await started;
+    // A pod that waited for its Secret when the process was restarted, while the backend was away.
+    await provider.resume?.({ ...pod, status: { phase: "Pending" } });
+    await clock.advance(120_000);
+    assert.equal(reported.length, 0);
+    await provider.apply(resolved, signal);
+    await clock.advance(59_000);
+    assert.equal(reported.length, 0);
+    await clock.advance(10_000);
+    assert.equal(reported.at(-1)?.status.reason, "NotFound");
+    await provider.stop?.();
+  });
+
   it("passes on finish if the provider has it, and no longer asks for the pod", async () => {
     let asked = 0;
     const finished: Pod[] = [];

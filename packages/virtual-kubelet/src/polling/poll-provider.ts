@@ -68,8 +68,8 @@ export function pollProvider(provider: PolledPodProvider, options: PollOptions):
 
 interface Tracked {
   pod: Pod;
-  /** Milliseconds of the monotonic clock. */
-  readonly acceptedAt: number;
+  /** Milliseconds of the monotonic clock. Undefined if this process has not applied it. The provider may not have it then. */
+  acceptedAt: number | undefined;
   last: PodStatus | undefined;
   /** Number of the question to which `last` is the answer. */
   question: number;
@@ -116,7 +116,8 @@ class Poller {
 
   async apply(resolved: ResolvedPod, signal: AbortSignal): Promise<void> {
     await this.#provider.apply(resolved, signal);
-    this.#follow(resolved.pod);
+    const tracked = this.#follow(resolved.pod);
+    tracked.acceptedAt ??= this.#options.clock.monotonic();
   }
 
   /** Asks for the pod's status even if the provider itself has nothing to resume. */
@@ -158,18 +159,17 @@ class Poller {
     this.#tracked.delete(uid);
   }
 
-  #follow(pod: Pod): void {
+  #follow(pod: Pod): Tracked {
     const { uid } = pod.metadata;
-    const known = this.#tracked.get(uid);
-    if (known) known.pod = pod;
-    else this.#track(uid, pod);
+    const tracked = this.#tracked.get(uid) ?? this.#track(uid, pod);
+    tracked.pod = pod;
     void this.#ask(uid);
+    return tracked;
   }
 
   #track(uid: string, pod: Pod): Tracked {
-    const acceptedAt = this.#options.clock.monotonic();
-    const state = { question: 0, isAsked: false, isLeaving: false };
-    const tracked: Tracked = { pod, acceptedAt, last: pod.status, ...state };
+    const state = { acceptedAt: undefined, question: 0, isAsked: false, isLeaving: false };
+    const tracked: Tracked = { pod, last: pod.status, ...state };
     this.#tracked.set(uid, tracked);
     return tracked;
   }
@@ -236,7 +236,8 @@ class Poller {
 
   /** The backend has lost a pod without a request. The pod has failed, and its owner creates a replacement. */
   #vanished(uid: string, tracked: Tracked, question: number): void {
-    const age = this.#options.clock.monotonic() - tracked.acceptedAt;
+    const now = this.#options.clock.monotonic();
+    const age = now - (tracked.acceptedAt ?? now);
     const wasRunning = tracked.last?.phase === "Running";
     if (tracked.isLeaving || (!wasRunning && age < settlingMs)) return;
     const { pod, last } = tracked;
