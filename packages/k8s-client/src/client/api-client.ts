@@ -41,6 +41,11 @@ export interface RequestOptions {
    * progress is finished before more is begun. Ignored if it is urgent. @default false
    */
   readonly isDeferrable?: boolean | undefined;
+  /**
+   * Gives the request up while it waits for its turn. Unlike `signal`, it has no effect afterwards, so it never leaves open
+   * whether the server has handled the request.
+   */
+  readonly unsentSignal?: AbortSignal | undefined;
 }
 
 /** Options of {@link ApiClient.patch}. */

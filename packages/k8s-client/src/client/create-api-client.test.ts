@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { inspect } from "node:util";
 import { silentLogger, systemClock } from "@kip/base";
+import { eventually } from "@kip/testing";
 import { K8sError } from "../errors.ts";
 import type { ApiClient } from "./api-client.ts";
 import { createApiClient } from "./create-api-client.ts";
@@ -258,6 +259,23 @@ describe("createApiClient()", () => {
     stop.abort(reason);
     await assert.rejects(within(ended), reason);
     never.close();
+  });
+
+  it("gives a request up that waits to be sent, and no other, for `unsentSignal`", async () => {
+    const answers: (() => void)[] = [];
+    answer = (_request, response) => void answers.push(() => response.end("{}"));
+    const stop = new AbortController();
+    const reason = new Error("stopped");
+    const { signal } = new AbortController();
+    const options = { unsentSignal: stop.signal, signal };
+    const sent = [1, 2].map(() => client.create("/cells", {}, options));
+    await eventually(() => answers.length === 2);
+    const waiting = client.create("/cells", {}, options);
+    stop.abort(reason);
+    await assert.rejects(within(waiting), reason);
+    for (const each of answers) each();
+    assert.deepEqual(await Promise.all(sent), [{}, {}]);
+    assert.equal(answers.length, 2);
   });
 
   it("goes on with the certificate it had while a new one does not fit its key", async () => {

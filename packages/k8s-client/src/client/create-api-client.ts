@@ -172,7 +172,10 @@ class HttpApiClient implements ApiClient {
   }
 
   request(method: string, path: string, options: RawRequestOptions = {}): Promise<RawResponse> {
-    return this.#slots.run(() => this.#exchange(method, path, options), options);
+    const { signal, unsentSignal } = options;
+    const either = signal && unsentSignal ? AbortSignal.any([signal, unsentSignal]) : undefined;
+    const wait = { ...options, signal: either ?? signal ?? unsentSignal };
+    return this.#slots.run(() => this.#exchange(method, path, options), wait);
   }
 
   async #exchange(method: string, path: string, options: RawRequestOptions): Promise<RawResponse> {

@@ -6,6 +6,24 @@ import { settle } from "../testing/kip-life.ts";
 import type { CellSpec } from "../state/cell.ts";
 import { LaunchLife, LaunchWorld } from "../testing/launch-life.ts";
 
+describe("a Cell whose request waits for thousands of others", () => {
+  it("is not written for a pod that is removed meanwhile, which does not wait for it", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    const { promise, resolve } = Promise.withResolvers<void>();
+    world.sendable = promise;
+    const life = new LaunchLife(world);
+    const removed = life.run("removed");
+    life.run("other");
+    await settle();
+    removed.remove(30);
+    await removed.settled;
+    resolve();
+    await settle();
+    assert.deepEqual([...world.cells.keys()], ["cell-other"]);
+    await life.kill();
+  });
+});
+
 describe("a launch that can never succeed", () => {
   const huge = { annotations: { "pod.elotl.co/volume-size": "99Ti" } };
 

@@ -90,11 +90,14 @@ export class CellStore {
   /**
    * Writes the Cell of a pod, with the pod's labels ({@link cellLabels}). If an earlier process of kip wrote it, returns it
    * unchanged.
+   *
+   * @param signal gives it up while the request waits to be sent
+   * @throws the signal's reason. Nothing was written then
    */
-  async create(spec: CellSpec, labels: Labels = {}): Promise<Cell> {
+  async create(spec: CellSpec, labels: Labels = {}, signal?: AbortSignal): Promise<Cell> {
     const name = cellName(spec.podRef.uid, spec.attempt);
     try {
-      return this.#known(await this.#create<Cell>(newCell(name, spec, labels)));
+      return this.#known(await this.#create<Cell>(newCell(name, spec, labels), signal));
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       return await this.#client.get<Cell>(paths.cells(name));
@@ -116,9 +119,10 @@ export class CellStore {
    * Installs the resource again if it was deleted while kip is running, because otherwise no pod could start. Deferrable: of
    * thousands of pods that come together, the first ones start before all have their Cells.
    */
-  async #create<T>(cell: object): Promise<T> {
+  async #create<T>(cell: object, unsentSignal?: AbortSignal): Promise<T> {
+    const options = { isDeferrable: true, unsentSignal };
     const create = async (): Promise<T> =>
-      await this.#client.create<T>(paths.cells(), cell, { isDeferrable: true });
+      await this.#client.create<T>(paths.cells(), cell, options);
     try {
       return await create();
     } catch (error) {

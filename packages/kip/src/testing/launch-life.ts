@@ -42,6 +42,8 @@ export class LaunchWorld {
   settings: Pick<CellSettings, "registries"> = { registries: [] };
   /** UID of a pod whose launches get no answer. */
   stuck: string | undefined;
+  /** Resolves when requests for new Cells no longer wait for others. */
+  sendable: Promise<void> | undefined;
   /** Resolves when Cells can be removed. */
   removable: Promise<void> | undefined;
   /** How often a Cell was created. */
@@ -93,7 +95,11 @@ export class LaunchLife {
     const tools = {
       driver,
       store: {
-        create: (spec: CellSpec) => this.#call(async () => world.create(spec)),
+        create: (spec: CellSpec, _labels: unknown, unsentSignal: AbortSignal) =>
+          this.#call(async () => {
+            if (world.sendable) await untilAborted(world.sendable, unsentSignal);
+            return world.create(spec);
+          }),
         writeStatus: async () => {},
         markDeleted: async () => {},
         remove: ({ metadata }: Cell) =>

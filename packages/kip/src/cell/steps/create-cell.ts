@@ -104,7 +104,7 @@ async function newCell(tools: CellTools, context: CellContext): Promise<Cell | u
     const spec = await chooseCell(tools, context);
     if (!spec) return undefined;
     const began = clock.monotonic();
-    const cell = await store.create(spec, podLabels(context));
+    const cell = await store.create(spec, podLabels(context), context.signal);
     if (context.signal.aborted) tools.shortages.passed(context.state().podRef.uid); // the pod is removed
     context.change({ kind: "cellCreated", cell, apiMs: clock.monotonic() - began });
     standby?.missed({ spec, zones: zonesOf(tools, context) });
