@@ -166,6 +166,17 @@ describe("pollProvider()", () => {
     await provider.stop?.();
   });
 
+  it("gives a pod that ran before a restart and is applied again as much time as a new one", async () => {
+    const { provider, clock, reported, started } = polled(async () => undefined);
+    await started;
+    await provider.apply({ ...resolved, pod: { ...pod, status: { phase: "Running" } } }, signal);
+    await clock.advance(59_000);
+    assert.equal(reported.length, 0);
+    await clock.advance(10_000);
+    assert.equal(reported.at(-1)?.status.reason, "NotFound");
+    await provider.stop?.();
+  });
+
   it("passes on finish if the provider has it, and no longer asks for the pod", async () => {
     let asked = 0;
     const finished: Pod[] = [];

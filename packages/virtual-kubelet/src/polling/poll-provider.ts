@@ -71,7 +71,7 @@ interface Tracked {
   /** Milliseconds of the monotonic clock. Undefined if this process has not applied it. The provider may not have it then. */
   acceptedAt: number | undefined;
   last: PodStatus | undefined;
-  /** Number of the question to which `last` is the answer. */
+  /** Number of the question to which `last` is the answer. 0 if it is from the API. */
   question: number;
   isAsked: boolean;
   /** Whether it is being removed. It may then be missing. */
@@ -238,7 +238,9 @@ class Poller {
   #vanished(uid: string, tracked: Tracked, question: number): void {
     const now = this.#options.clock.monotonic();
     const age = now - (tracked.acceptedAt ?? now);
-    const wasRunning = tracked.last?.phase === "Running";
+    // What the API showed before a restart is not about a pod that was applied since, which may be a new run.
+    const isAnswer = tracked.question > 0 || tracked.acceptedAt === undefined;
+    const wasRunning = isAnswer && tracked.last?.phase === "Running";
     if (tracked.isLeaving || (!wasRunning && age < settlingMs)) return;
     const { pod, last } = tracked;
     const message = "The provider no longer has the pod";
