@@ -31,6 +31,19 @@ describe("podStatus()", () => {
       assert.equal(status.conditions?.find(({ type }) => type === "Ready")?.status, ready);
     });
 
+  it("is Failed if an init container has failed and is not restarted", () => {
+    const initContainers = [{ name: "init" }, { name: "sidecar", restartPolicy: "Always" }];
+    const phaseOf = (restartPolicy: string, runs: Readonly<Record<string, ContainerRun>>) => {
+      const spec = { restartPolicy, initContainers, containers: [{ name: "main" }] };
+      return podStatus(podWith({ spec }), { runs: new Map(Object.entries(runs)), nowMs }).phase;
+    };
+    assert.equal(phaseOf("Never", { init: ended(1) }), "Failed");
+    assert.equal(phaseOf("OnFailure", { init: ended(1) }), "Pending");
+    assert.equal(phaseOf("Never", { init: ended(0), sidecar: ended(1) }), "Pending");
+    const done = { init: ended(0), main: ended(0) };
+    assert.equal(phaseOf("Never", { ...done, sidecar: ended(143) }), "Succeeded");
+  });
+
   it("has init and ephemeral containers where the pod has them", () => {
     const spec = {
       containers: [],

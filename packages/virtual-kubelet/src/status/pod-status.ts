@@ -8,7 +8,7 @@ import type {
   Pod,
   PodStatus,
 } from "@kip/k8s-types";
-import { containerStatus } from "./container-statuses.ts";
+import { containerStatus, isSidecar } from "./container-statuses.ts";
 import { podConditions } from "./pod-conditions.ts";
 import { qosClass } from "./qos-class.ts";
 
@@ -45,7 +45,8 @@ export interface PodFacts {
 
 /**
  * The status of a pod, computed from its containers as in a kubelet: phase, conditions, statuses, addresses. A pod has ended
- * when all its containers have. Omit `ended` for a container that will be restarted.
+ * when all its containers have. With the restart policy Never, it has failed when an init container has. Omit `ended` for a
+ * container that will be restarted.
  *
  * @see https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
  * @example
@@ -66,7 +67,7 @@ export function podStatus(pod: Pod, { runs, podIp, hostIp, nowMs }: PodFacts): P
   const { initContainers = [], containers, ephemeralContainers = [] } = pod.spec;
   const statuses = (list: readonly (Container | EphemeralContainer)[]): ContainerStatus[] =>
     list.map((container) => statusOf(container, runs.get(container.name)));
-  const phase = phaseOf(containers.map(({ name }) => runs.get(name)));
+  const phase = phaseOf(pod, runs);
   const startTime = pod.status?.startTime ?? wireTime(nowMs);
   const initContainerStatuses = statuses(initContainers);
   const containerStatuses = statuses(containers);
@@ -87,9 +88,15 @@ export function podStatus(pod: Pod, { runs, podIp, hostIp, nowMs }: PodFacts): P
   });
 }
 
-function phaseOf(runs: readonly (ContainerRun | undefined)[]): string {
-  if (runs.includes(undefined)) return "Pending";
-  const ends = runs.map((run) => run?.ended?.exitCode);
+function phaseOf({ spec }: Pod, runs: PodFacts["runs"]): string {
+  const { initContainers = [], containers, restartPolicy } = spec;
+  const exitCodeOf = ({ name }: Container): number | undefined => runs.get(name)?.ended?.exitCode;
+  const hasFailed = initContainers.some(
+    (container) => !isSidecar(container) && (exitCodeOf(container) ?? 0) !== 0,
+  );
+  if (restartPolicy === "Never" && hasFailed) return "Failed";
+  if (!containers.every(({ name }) => runs.has(name))) return "Pending";
+  const ends = containers.map(exitCodeOf);
   if (ends.includes(undefined)) return "Running";
   return ends.every((exitCode) => exitCode === 0) ? "Succeeded" : "Failed";
 }
