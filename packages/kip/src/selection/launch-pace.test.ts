@@ -247,6 +247,31 @@ describe("LaunchPace", () => {
     assert.deepEqual(made.slice(3), ["first 7", "a 9", "b 10", "c 10", "d 10"]);
   });
 
+  it("makes few launches in vain when hundreds wait for a cloud that accepts two a second", async () => {
+    const { clock, pace, made, abort } = start();
+    const { signal } = abort;
+    let [accepted, room, filledAt] = [0, 10, 0];
+    const launch = async (): Promise<void> => {
+      made.push("");
+      await clock.sleep(200);
+      const now = clock.monotonic();
+      room = Math.min(10, room + (now - filledAt) / 500);
+      filledAt = now;
+      if (room < 1) throw new CloudError("CLOUD_THROTTLED", "Too many calls");
+      room -= 1;
+      accepted += 1;
+    };
+    const asked = { instanceType: "small", launchType: "on-demand", onWait: () => {} } as const;
+    const all = Array.from({ length: 200 }, (_, createdAt) =>
+      pace.run({ ...asked, createdAt, signal }, launch),
+    );
+    await clock.advance(110_000);
+    await Promise.all(all);
+    assert.equal(accepted, 200);
+    assert.ok(made.length < 800, `${made.length} launches`); // the first 200, and a few for each accepted one
+    assert.equal(clock.sleepers, 0);
+  });
+
   it("throws other errors at once, and lets a launch that is aborted go", async () => {
     const { clock, run, refuse, abort } = start();
     refuse({ code: "CLOUD_NO_CAPACITY" });

@@ -23,17 +23,19 @@ export interface PacedLaunch {
 interface PaceLimits {
   readonly initialMs: number;
   readonly maxMs: number;
-  /** Number of launches that a success lets start at once. */
+  /** Number of launches that a success lets start at once while the pause is longer than `initialMs`. */
   readonly perSuccess: number;
 }
 
 /** Calls are refused until the rate has dropped, so a short pause is enough. */
 const throttled: PaceLimits = { initialMs: 1000, maxMs: 60_000, perSuccess: 0 };
+/** Number of launches that a success lets start at once: more than one, so that the rate grows while they succeed. */
+const growth = 2;
 /**
  * A person raises an account's limit, or it has room again when machines end, which kip notices by itself. A raised limit may
  * have room for all launches, so their number doubles with each success.
  */
-const overQuota: PaceLimits = { initialMs: 5000, maxMs: 300_000, perSuccess: 2 };
+const overQuota: PaceLimits = { initialMs: 5000, maxMs: 300_000, perSuccess: growth };
 
 /**
  * Limits the rate of all pods' launches as the cloud requests. `CLOUD_THROTTLED` slows down all of them. `CLOUD_QUOTA` slows
@@ -113,7 +115,8 @@ interface Waiter {
 
 /**
  * The time between two launches. There is none until one is refused. It doubles with each refusal, and halves with each success
- * until there is none again. If the cloud requests a longer time, that applies. Launches that a success lets start do not wait.
+ * until it is short. Then each success lets two more launches start, until none waits. If the cloud requests a longer time, that
+ * applies. Launches that a success lets start do not wait.
  */
 class Pace {
   readonly #clock: Clock;
@@ -195,8 +198,14 @@ class Pace {
 
   accepted(startedAt: number): void {
     if (this.#delayMs === 0 || startedAt <= this.#refusedAt) return;
-    this.#delayMs = this.#delayMs / 2 < this.#limits.initialMs ? 0 : this.#delayMs / 2;
-    this.#free = this.#delayMs === 0 ? 0 : this.#free + this.#limits.perSuccess;
+    const { initialMs, perSuccess } = this.#limits;
+    const halfMs = this.#delayMs / 2;
+    const isShort = halfMs < initialMs;
+    this.#free += isShort ? growth : perSuccess;
+    // If thousands that wait started at once, the cloud would refuse most of them again.
+    const mayAllStart = isShort && this.#waiters.size <= this.#free;
+    this.#delayMs = mayAllStart ? 0 : Math.max(halfMs, initialMs / 2);
+    if (mayAllStart) this.#free = 0;
     this.#openAt = Math.min(this.#openAt, this.#clock.monotonic() + this.#delayMs);
     this.#look();
   }
