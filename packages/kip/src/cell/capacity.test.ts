@@ -241,6 +241,30 @@ describe("a cloud without capacity", () => {
     await life.kill();
   });
 
+  it("requests each next type for one of many pods that start together, and then for all", async () => {
+    const types = Array.from({ length: 10 }, (_, n) => ({
+      name: `type-${n}`,
+      cpuMilli: 1000,
+      memoryBytes: 2 ** 30,
+      gpus: 0,
+      pricePerHour: { "on-demand": 1 + n },
+    }));
+    const world = new LaunchWorld(new ManualClock(), { types, callMs: 200 });
+    for (const { name: instanceType } of types.slice(0, 9))
+      await world.cloud.faults.noCapacity({ instanceType });
+    const life = new LaunchLife(world);
+    for (let n = 0; n < 20; n++) life.run(`p${n}`);
+    for (let second = 0; second < 20; second++) {
+      await world.clock.advance(1000);
+      await settle();
+    }
+    const [machines] = await Promise.all([life.machines(), world.clock.advance(200)]);
+    assert.equal(machines.filter((each) => each.endsWith(" type-9")).length, 20);
+    // All request the first type, one of them each of the eight next ones, and then all the last one.
+    assert.equal(world.created, 20 + 8 + 20);
+    await life.kill();
+  });
+
   it("lets no pod wait for the launches of others that are refused", async () => {
     const world = new LaunchWorld(new ManualClock());
     const { faults } = world.cloud;

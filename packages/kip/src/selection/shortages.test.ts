@@ -110,6 +110,43 @@ describe("Shortages", () => {
     assert.equal(shortages.shortageOf(placement), undefined);
   });
 
+  it("lets one of the pods that were refused launch a machine first, and the others by its result", async () => {
+    const { clock, shortages, refuse, abort } = start();
+    const large = { ...small, instanceType: "large" };
+    const told: string[] = [];
+    const first = (podUid: string, placement = small): void => {
+      shortages.untilFirst({ podUid, placement }, abort.signal).then(
+        (mayLaunch) => told.push(`${podUid} ${mayLaunch}`),
+        () => told.push(`${podUid} left`),
+      );
+    };
+    const next = async (): Promise<readonly string[]> => {
+      await setImmediate();
+      return told.splice(0);
+    };
+    for (const pod of ["a", "b", "c"]) first(pod);
+    first("other", large);
+    assert.deepEqual(await next(), ["a true", "other true"]);
+    refuse("a");
+    first("late");
+    assert.deepEqual(await next(), ["late false", "b false", "c false"]);
+    for (const pod of ["b", "c"]) first(pod, large);
+    assert.deepEqual(await next(), []);
+    shortages.accepted(large, "x"); // whoever has it: there is one
+    assert.deepEqual(await next(), ["b true", "c true"]);
+    shortages.accepted(small, "x");
+    for (const pod of ["d", "e"]) first(pod);
+    shortages.passed("d"); // it has been removed
+    assert.deepEqual(await next(), ["d true", "e false"]);
+    for (const pod of ["d", "e"]) first(pod);
+    await clock.advance(60_000);
+    assert.deepEqual(await next(), ["d true", "e false"]);
+    for (const pod of ["e", "f", "g"]) first(pod);
+    abort.abort();
+    assert.deepEqual(await next(), ["e true", "f left", "g left"]);
+    assert.equal(clock.sleepers, 0);
+  });
+
   it("keeps to the time that the cloud asked for", () => {
     const { shortages, refuse } = start();
     refuse("a", ofSmall, 7000);

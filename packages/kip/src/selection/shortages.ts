@@ -63,6 +63,13 @@ interface Shortage {
   hasNews?: boolean | undefined;
 }
 
+/** A launch whose result others wait for. */
+interface FirstLaunch extends Pick<RefusedLaunch, "podUid" | "placement"> {
+  /** How long they wait at most, monotonic milliseconds. */
+  readonly until: number;
+  readonly accepted: PromiseWithResolvers<boolean>;
+}
+
 /** A launch that waits its turn. */
 interface WaitingLaunch extends Pick<RefusedLaunch, "podUid" | "placement"> {
   readonly refuse: (scope: ShortScope) => void;
@@ -104,6 +111,8 @@ export class Shortages {
   /** The waiters by key of a shortage that they wait for. Most of the known shortages may have none. */
   readonly #waitersOf = new Map<string, Set<Waiter>>();
   readonly #launches = new Set<WaitingLaunch>();
+  /** Of pods that were refused before, one for each kind of machine. */
+  readonly #firstLaunches = new Set<FirstLaunch>();
   /** Keys of shortages that ended together while more pods were waiting for them than may follow at once. */
   readonly #ended = new Set<Set<string>>();
   #following = new AbortController();
@@ -151,6 +160,7 @@ export class Shortages {
     for (const shortage of this.#known.values())
       if (shortage.trialBy === podUid && includes(named, shortage.scope))
         this.#renew(podUid, shortage, retryAfterMs);
+    this.#decide((each) => each.podUid === podUid || covers(named, each.placement), false);
     const tooMany = Math.max(0, this.#known.size - this.#limit);
     this.#end([...this.#known.keys().take(tooMany)]);
   }
@@ -160,6 +170,8 @@ export class Shortages {
    * alone. What the pod was to try besides is tried by the next one, too.
    */
   accepted(placement: Placement, podUid: string): void {
+    this.#decide((each) => covers(placement, each.placement), true);
+    this.#decide((each) => each.podUid === podUid, false);
     const covering = [...this.#known].filter(([, { scope }]) => covers(scope, placement));
     const isTried = ([key, { scope }]: (typeof covering)[number]): boolean =>
       scope.isQuota === true && this.#waitersOf.has(key);
@@ -171,6 +183,7 @@ export class Shortages {
 
   /** To be called when a pod does not use its turn: the next pod tries at once. */
   passed(podUid: string): void {
+    this.#decide((each) => each.podUid === podUid, false);
     const own = [...this.#known.values()].filter(({ trialBy }) => trialBy === podUid);
     this.#tryNow(own, podUid);
   }
@@ -206,6 +219,46 @@ export class Shortages {
     } finally {
       this.#remove(waiter);
       if (this.#waiters.size === 0) this.#stopTimers();
+    }
+  }
+
+  /**
+   * For a pod that was refused, and is to launch another machine: waits while another such pod launches the same one. If many pods
+   * that were created together are refused, they do not request each of the next types all at once.
+   *
+   * @returns whether it may be launched now. Otherwise choose again, because it may have been refused
+   * @throws the signal's reason
+   */
+  async untilFirst(
+    { podUid, placement }: Pick<RefusedLaunch, "podUid" | "placement">,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const now = this.#clock.monotonic();
+    if (this.shortageOf(placement)) return false; // since it was chosen
+    const isSame = (each: FirstLaunch): boolean => covers(placement, each.placement);
+    const first = [...this.#firstLaunches].find(isSame);
+    if (first && first.podUid !== podUid && first.until > now) {
+      const done = new AbortController();
+      const ends = AbortSignal.any([signal, done.signal]);
+      const tooLate = this.#clock.sleep(first.until - now, ends).then(() => false);
+      try {
+        return await untilAborted(Promise.race([first.accepted.promise, tooLate]), signal);
+      } finally {
+        done.abort();
+      }
+    }
+    this.#decide((each) => each.podUid === podUid || isSame(each), false);
+    const accepted = Promise.withResolvers<boolean>();
+    this.#firstLaunches.add({ podUid, placement, until: now + trialMs, accepted });
+    return true;
+  }
+
+  /** Tells those that wait for these launches whether one was accepted. */
+  #decide(concerns: (launch: FirstLaunch) => boolean, isAccepted: boolean): void {
+    for (const launch of this.#firstLaunches) {
+      if (!concerns(launch)) continue;
+      this.#firstLaunches.delete(launch);
+      launch.accepted.resolve(isAccepted);
     }
   }
 

@@ -4,10 +4,15 @@ import type { Pod } from "@kip/k8s-types";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import { ProviderError } from "../../errors.ts";
-import { isStandby, type CellSpec } from "../../state/cell.ts";
+import { isStandby, type CellSpec, type StandbySpec } from "../../state/cell.ts";
 import { grantedResources, withGrantedResources } from "../../selection/granted-resources.ts";
 import { isSameMachine } from "../../selection/launch-extras.ts";
-import { covers, describeScope, type ShortScope } from "../../selection/shortages.ts";
+import {
+  covers,
+  describeScope,
+  type Placement,
+  type ShortScope,
+} from "../../selection/shortages.ts";
 import type { CellContext } from "../cell-step.ts";
 import { chooseAmong, isTooSmall } from "./best-cell.ts";
 import { untilStandby } from "./standby-machine.ts";
@@ -24,17 +29,34 @@ export async function chooseCell(
   tools: CellTools,
   context: CellContext,
 ): Promise<CellSpec | undefined> {
+  let isNext = wasRefused(context);
   for (;;) {
     const resolved = required(context.state().pod.resolved, "the pod is not known");
     const unavailable = await shortagesFor(tools, resolved.pod);
-    try {
-      return await chooseAmong(tools, context, { pod: resolved.pod, unavailable });
-    } catch (error) {
-      if (unavailable.length === 0 || !isNothingLeft(error)) throw error;
-    }
-    const isStandbyReady = await waitForCapacity(tools, context, { resolved, unavailable });
+    const spec = await chooseAmong(tools, context, { pod: resolved.pod, unavailable }).catch(
+      (error: unknown) => {
+        if (unavailable.length === 0 || !isNothingLeft(error)) throw error;
+        return undefined;
+      },
+    );
+    if (spec && !isNext) return spec;
+    let mayLaunch = false;
+    const isStandbyReady = spec
+      ? await whileUnchanged(tools, context, resolved, async (signal) => {
+          const launch = { podUid: resolved.pod.metadata.uid, placement: placementOf(tools, spec) };
+          mayLaunch = await tools.shortages.untilFirst(launch, signal);
+        })
+      : await waitForCapacity(tools, context, { resolved, unavailable });
     if (isStandbyReady) return undefined;
+    if (spec && mayLaunch) return spec;
+    isNext &&= spec !== undefined; // it is the pod's turn
   }
+}
+
+/** Whether the pod's last Cell was given up without an instance. */
+function wasRefused({ state }: CellContext): boolean {
+  const { goneCells, losses } = state().history;
+  return goneCells.size > 0 && losses === 0;
 }
 
 /** The shortages that count for a pod. Spot quotas only count if the pod may get an on-demand machine instead. */
@@ -92,7 +114,7 @@ async function waitForCapacity(
   }: { readonly resolved: ResolvedPod; readonly unavailable: readonly ShortScope[] },
 ): Promise<boolean> {
   const { shortages, clock } = tools;
-  const { state, change, signal, onReplanned } = context;
+  const { change } = context;
   const { pod } = resolved;
   const scopes = await shortagesOf(tools, context, { pod, unavailable });
   if (scopes.length === 0) return false;
@@ -104,12 +126,29 @@ async function waitForCapacity(
     reason: "CloudNoCapacity",
     message: `Cannot start a machine: there is no capacity of ${what}${others}. Kip tries again at ${at}, the oldest of the pods that wait first`,
   });
+  const { uid: podUid } = pod.metadata;
+  const createdAt = Date.parse(pod.metadata.creationTimestamp ?? "") || clock.now();
+  return await whileUnchanged(tools, context, resolved, async (signal) => {
+    await shortages.untilTurn({ podUid, createdAt, scopes }, signal);
+  });
+}
+
+/**
+ * Waits, but not after the pod has changed or can take a standby cell.
+ *
+ * @returns whether it can take a standby cell
+ */
+async function whileUnchanged(
+  tools: CellTools,
+  context: CellContext,
+  resolved: ResolvedPod,
+  wait: (signal: AbortSignal) => Promise<void>,
+): Promise<boolean> {
+  const { state, signal, onReplanned } = context;
   const hasChanged = new AbortController();
   onReplanned(() => {
     if (state().pod.resolved !== resolved) hasChanged.abort();
   });
-  const { uid: podUid } = pod.metadata;
-  const createdAt = Date.parse(pod.metadata.creationTimestamp ?? "") || clock.now();
   const done = new AbortController();
   const ready = new AbortController();
   void untilStandby(tools, context, AbortSignal.any([signal, done.signal])).then((isReady) => {
@@ -117,7 +156,7 @@ async function waitForCapacity(
   });
   const ends = AbortSignal.any([signal, hasChanged.signal, ready.signal]);
   try {
-    await shortages.untilTurn({ podUid, createdAt, scopes }, ends);
+    await wait(ends);
     return false;
   } catch (error) {
     if (signal.aborted || !ends.aborted) throw error;
@@ -179,6 +218,14 @@ async function asGranted(
 export function passTurn({ shortages }: CellTools, context: CellContext, error: unknown): void {
   const isLasting = isCodedError(error) && !error.retryable;
   if (context.signal.aborted || isLasting) shortages.passed(context.state().podRef.uid);
+}
+
+/** The kind and place of a Cell's machine. */
+export function placementOf(
+  { driver }: Pick<CellTools, "driver">,
+  { instanceType, launchType, zone = driver.zone }: CellSpec | StandbySpec,
+): Placement {
+  return { instanceType, zone, launchType };
 }
 
 /** Whether no machine is left that fits the pod and its price limit. */

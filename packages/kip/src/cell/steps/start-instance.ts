@@ -2,19 +2,14 @@ import { defined } from "@kip/base";
 import { waitForAgentPort, type CellIdentity } from "@kip/agent-api";
 import { CloudError, type Instance, type LaunchRequest, type LaunchWait } from "@kip/cloud";
 import { problemOf } from "../../errors.ts";
-import {
-  covers,
-  describeScope,
-  type Placement,
-  type ShortScope,
-} from "../../selection/shortages.ts";
+import { covers, describeScope, type ShortScope } from "../../selection/shortages.ts";
 import { launchTypesOf } from "../../annotations/read-annotations.ts";
 import type { CellChange } from "../../state/cell-change.ts";
 import { isInUse, wasClaimed, type CellState } from "../../state/cell-state.ts";
 import { isStandby, type CellStatus } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
-import { isOutdated, mayBeOnDemand, passTurn } from "./choose-cell.ts";
+import { isOutdated, mayBeOnDemand, passTurn, placementOf } from "./choose-cell.ts";
 import { untilStandby } from "./standby-machine.ts";
 import { instanceTags } from "./instance-tags.ts";
 import { userData } from "./user-data.ts";
@@ -87,7 +82,7 @@ export async function launch(
     throw error;
   }
   const { instance, expires } = launched;
-  shortages.accepted(placementOf(tools, context), state().podRef.uid);
+  shortages.accepted(placementOf(tools, cellOf(context).spec), state().podRef.uid);
   change({ kind: "launched", instance, cloudMs: clock.monotonic() - began });
   setTransientStatus(tools, context, {
     phase: "Launching",
@@ -156,7 +151,7 @@ function whenShort(
   const { cell, machine, podRef } = context.state();
   const mayBeStarted = cell.startMs.api === undefined || machine.isAsked === true;
   if (mayBeStarted || isStandby(cellOf(context))) return short.signal;
-  const launch = { podUid: podRef.uid, placement: placementOf({ driver }, context) };
+  const launch = { podUid: podRef.uid, placement: placementOf({ driver }, cellOf(context).spec) };
   const refuse = (scope: ShortScope): void => {
     const message = `Cannot start a machine: there is no capacity of ${describeScope(scope)}`;
     short.abort(new CloudError("CLOUD_NO_CAPACITY", message, { scope }));
@@ -237,7 +232,7 @@ function createdAtOf(context: CellContext): string | undefined {
 function refused(tools: CellTools, context: CellContext, error: CloudError): CellChange {
   const { shortages, onProblem, logger } = tools;
   const { podRef } = context.state();
-  const placement = placementOf(tools, context);
+  const placement = placementOf(tools, cellOf(context).spec);
   const { code, retryAfterMs } = error;
   const { launchType } = placement;
   // The cloud does not report which types share a spot quota.
@@ -255,11 +250,6 @@ function refused(tools: CellTools, context: CellContext, error: CloudError): Cel
     scope,
   });
   return { kind: "refused" };
-}
-
-function placementOf({ driver }: Pick<CellTools, "driver">, context: CellContext): Placement {
-  const { instanceType, launchType, zone = driver.zone } = cellOf(context).spec;
-  return { instanceType, zone, launchType };
 }
 
 function launchRequest(
