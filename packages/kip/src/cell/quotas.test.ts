@@ -273,4 +273,19 @@ describe("a cloud that slows launches down", () => {
     assert.equal(world.created - before, 4);
     await life.kill();
   });
+
+  it("does not hold up the pods that wait for a zone's capacity with older ones that are above a quota then", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    const life = new LaunchLife(world);
+    await world.cloud.faults.noCapacity({ zone: "simulated-1" });
+    for (let n = 0; n < 5; n++) life.run(`p${n}`, { age: 9 });
+    life.run("spot", { annotations: { "pod.elotl.co/launch-type": "spot" } });
+    await settle();
+    await world.cloud.faults.clear();
+    world.refuses = /on-demand/;
+    await world.clock.advance(30_000);
+    await settle();
+    assert.deepEqual(await life.machines(), ["spot sim.1"]);
+    await life.kill();
+  });
 });

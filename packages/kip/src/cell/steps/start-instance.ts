@@ -102,7 +102,7 @@ interface LaunchedInstance {
 }
 
 async function launchInTurn(tools: CellTools, context: CellContext): Promise<LaunchedInstance> {
-  const { driver, identities, pace, clock } = tools;
+  const { driver, identities, pace, shortages, clock } = tools;
   const { change, signal } = context;
   const { metadata, spec } = cellOf(context);
   const { instanceType, launchType } = spec;
@@ -118,7 +118,9 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
     const { reason, message } = problemOf(error);
     const when = `Kip asks again in ${Math.ceil(inMs / 1000)} seconds`;
     change({ kind: "waits", reason, message: `${message}. ${when}` });
-    if (CloudError.is(error, "CLOUD_QUOTA")) standby ??= watchStandby();
+    if (!CloudError.is(error, "CLOUD_QUOTA")) return;
+    shortages.passed(context.state().podRef.uid); // whether there is capacity may only show when the quota is raised
+    standby ??= watchStandby();
   };
   const outdated = whenOutdated(tools, context, until);
   const otherType = await otherWay(tools, context, until);
