@@ -288,4 +288,23 @@ describe("a cloud that slows launches down", () => {
     assert.deepEqual(await life.machines(), ["spot sim.1"]);
     await life.kill();
   });
+
+  it("leaves a quota for the machine of a corrected pod that was short when it was corrected", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    const life = new LaunchLife(world);
+    world.refuses = /spot/;
+    await world.cloud.faults.noCapacity({ instanceType: "sim.2" });
+    const only = { "pod.elotl.co/instance-type": "sim.2" };
+    life.run("other", { annotations: only, age: 9 });
+    const worker = life.run("p", { annotations: { "pod.elotl.co/launch-type": "spot" } });
+    await settle();
+    worker.apply(life.resolved("p", { annotations: only }));
+    await settle();
+    assert.match(life.why("p") ?? "", /no capacity of type sim\.2/);
+    await world.cloud.faults.clear();
+    await world.clock.advance(30_000);
+    await settle();
+    assert.deepEqual(await life.machines(), ["other sim.2", "p sim.2"]);
+    await life.kill();
+  });
 });

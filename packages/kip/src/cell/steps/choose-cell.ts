@@ -14,7 +14,7 @@ import {
   type ShortScope,
 } from "../../selection/shortages.ts";
 import type { CellContext } from "../cell-step.ts";
-import { chooseAmong, isTooSmall } from "./best-cell.ts";
+import { bestCell, chooseAmong, isTooSmall } from "./best-cell.ts";
 import { untilStandby } from "./standby-machine.ts";
 import { required, type CellTools } from "./step-context.ts";
 
@@ -80,8 +80,8 @@ export async function mayBeOnDemand({ chooser }: CellTools, pod: Pod): Promise<b
 }
 
 /**
- * Whether the pod would get another machine now than that of its Cell, because the pod or the configuration has changed since.
- * False if it would get none.
+ * Whether the pod would get another machine now than that of its Cell, because the pod or the configuration has changed since,
+ * or would wait for one that is short. False if none fits it.
  */
 export async function isOutdated(tools: CellTools, context: CellContext): Promise<boolean> {
   const { object } = context.state().cell;
@@ -89,10 +89,13 @@ export async function isOutdated(tools: CellTools, context: CellContext): Promis
   if (!object || isStandby(object) || !resolved) return false;
   try {
     const unavailable = await shortagesFor(tools, resolved.pod);
-    return !isSameMachine(
-      await chooseAmong(tools, context, { pod: resolved.pod, unavailable }),
-      object.spec,
+    const spec = await chooseAmong(tools, context, { pod: resolved.pod, unavailable }).catch(
+      async (error: unknown) => {
+        if (unavailable.length === 0 || !isNothingLeft(error)) throw error;
+        return await bestCell(tools, context);
+      },
     );
+    return !isSameMachine(spec, object.spec);
   } catch (error) {
     if (isCodedError(error)) return false;
     throw error;
