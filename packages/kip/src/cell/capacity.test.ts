@@ -265,6 +265,24 @@ describe("a cloud without capacity", () => {
     await life.kill();
   });
 
+  it("knows of capacity also when the response to the launch was lost", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    const { faults } = world.cloud;
+    await faults.noCapacity({});
+    const life = new LaunchLife(world);
+    for (let n = 0; n < 5; n++) life.run(`p${n}`, { age: 5 - n });
+    await settle();
+    await faults.clear();
+    await faults.fail({ operation: "launch", code: "CLOUD_UNAVAILABLE", moment: "after" });
+    await world.clock.advance(30_000);
+    await settle();
+    await world.clock.advance(5000);
+    await settle();
+    assert.equal((await life.machines()).length, 5);
+    assert.equal(world.cells.size, 5);
+    await life.kill();
+  });
+
   it("lets no pod wait for the launches of others that are refused", async () => {
     const world = new LaunchWorld(new ManualClock());
     const { faults } = world.cloud;

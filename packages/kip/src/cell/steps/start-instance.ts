@@ -20,8 +20,9 @@ import { userData } from "./user-data.ts";
  * run.
  */
 export async function observeInstance(tools: CellTools, context: CellContext): Promise<CellChange> {
-  const { driver, instances } = tools;
-  const { uid } = cellOf(context).metadata;
+  const { driver, instances, shortages } = tools;
+  const { metadata, spec } = cellOf(context);
+  const { uid } = metadata;
   const { status } = context.state().cell;
   const { instanceID: id } = status;
   const instance =
@@ -37,7 +38,10 @@ export async function observeInstance(tools: CellTools, context: CellContext): P
       );
     return { kind: "machine", state: hadInstance ? "gone" : "none" };
   }
-  if (id === undefined) setStatus(tools, context, { instanceID: instance.id });
+  if (id === undefined) {
+    shortages.accepted(placementOf(tools, spec), context.state().podRef.uid); // the response was lost
+    setStatus(tools, context, { instanceID: instance.id });
+  }
   return { kind: "machineSeen", instance };
 }
 
