@@ -307,4 +307,17 @@ describe("a cloud that slows launches down", () => {
     assert.deepEqual(await life.machines(), ["other sim.2", "p sim.2"]);
     await life.kill();
   });
+
+  it("gives a pod a machine on demand when it is changed to allow one while it waits for a spot quota", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    const life = new LaunchLife(world);
+    world.refuses = /spot/;
+    const worker = life.run("p", { annotations: { "pod.elotl.co/launch-type": "spot" } });
+    await settle();
+    const annotations = { "pod.elotl.co/launch-type": "spot-or-on-demand" };
+    worker.apply(life.resolved("p", { annotations }));
+    await settle();
+    assert.deepEqual(await life.machines(), ["p sim.1"]);
+    await life.kill();
+  });
 });

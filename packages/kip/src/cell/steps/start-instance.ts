@@ -169,8 +169,9 @@ function whenShort(
 }
 
 /**
- * Aborts when the pod or the configuration changes so that the pod would get another machine now. This is checked for one pod
- * after the other, because a new configuration concerns all pods that wait, possibly thousands.
+ * Aborts when the pod or the configuration changes so that the pod would get another machine now, or could have one on demand
+ * instead of a spot machine above its quota. This is checked for one pod after the other, because a new configuration concerns all
+ * pods that wait, possibly thousands.
  */
 function whenOutdated(tools: CellTools, context: CellContext, signal: AbortSignal): AbortSignal {
   const { state, onReplanned } = context;
@@ -178,7 +179,7 @@ function whenOutdated(tools: CellTools, context: CellContext, signal: AbortSigna
   const outdated = new AbortController();
   const check = {
     make: () => ({ document: undefined, bytes: 0 }),
-    use: async () => await isOutdated(tools, context),
+    use: async () => (await isOutdated(tools, context)) || (await mayLeaveSpot(tools, context)),
   };
   let { resolved } = state().pod;
   let settings = tools.settings();
@@ -196,6 +197,13 @@ function whenOutdated(tools: CellTools, context: CellContext, signal: AbortSigna
   return outdated.signal;
 }
 
+/** Whether a pod that is to get a spot machine may have one on demand. */
+async function mayLeaveSpot(tools: CellTools, context: CellContext): Promise<boolean> {
+  const { object } = context.state().pod;
+  const isSpot = cellOf(context).spec.launchType === "spot";
+  return isSpot && object !== undefined && (await mayBeOnDemand(tools, object));
+}
+
 /**
  * Aborts when a pod that may have a spot machine or one on demand should be given the other one if this one is above a quota. A
  * spot machine is the first choice: it is tried again when its shortage ends.
@@ -209,7 +217,7 @@ async function otherWay(
   const { object } = context.state().pod;
   if (!object || !launchTypesOf(object).includes("spot")) return undefined;
   if (cellOf(context).spec.launchType === "spot")
-    return (await mayBeOnDemand(tools, object)) ? AbortSignal.abort() : undefined;
+    return (await mayLeaveSpot(tools, context)) ? AbortSignal.abort() : undefined;
   // No machine fits a pod that was resized beyond all of them.
   const best = await chooser.placementOf(object, []).catch(() => undefined);
   if (best?.launchType !== "spot") return undefined;
