@@ -305,6 +305,26 @@ describe("Shortages", () => {
     assert.deepEqual(turns, ["a", "b", "b"]);
   });
 
+  it("passes the turn of a pod that does not wait for what another one tries", async () => {
+    const { clock, turns, wait, refuse } = start();
+    const ofZone = { zone: "z" };
+    const large = { ...small, instanceType: "large" };
+    refuse("x", ofZone);
+    refuse("x", large, 300_000, large);
+    for (const [age, pod] of ["old", "next"].entries()) wait(pod, age, [ofZone]);
+    await clock.advance(1000);
+    refuse("x");
+    wait("young", 2);
+    await clock.advance(30_000);
+    assert.deepEqual(turns, ["old", "young"]);
+    wait("young", 2, [ofZone]); // keeps its turn for the type
+    for (const pod of ["old", "next"]) {
+      wait(pod, 0, [large]);
+      await clock.advance(0);
+    }
+    assert.deepEqual(turns, ["old", "young", "next", "young"]);
+  });
+
   it("lets no pod try a machine while there is a shortage of more than that", async () => {
     const { clock, turns, wait, refuse } = start();
     const ofZone = { zone: "z" };

@@ -210,7 +210,7 @@ export class Shortages {
     const known = scopes.map(keyOf).map((key) => this.#known.get(key)?.key ?? key);
     const keys = [...new Set(known)];
     const waiter: Waiter = { podUid, createdAt, keys, wake: turn.resolve };
-    this.#passUnused(podUid);
+    this.#passUnused(waiter);
     this.#add(waiter);
     if (keys.some((key) => !this.#known.has(key))) this.#wake(waiter);
     else this.#lookIn(this.endsIn(scopes));
@@ -322,13 +322,13 @@ export class Shortages {
   }
 
   /**
-   * Passes the turns of a pod that has no machine to request now. It keeps one if its machines have another shortage that
-   * another pod tries: both would pass their turns to each other for ever.
+   * Passes the turns of a pod that has no machine to request now. It keeps one if it waits for another shortage of these machines
+   * that another pod tries: both would pass their turns to each other for ever.
    */
-  #passUnused(podUid: string): void {
+  #passUnused({ podUid, keys }: Waiter): void {
     const now = this.#clock.monotonic();
     const trials = [...this.#known.values()].filter((each) => each.trialBy && each.endsAt > now);
-    const others = trials.filter(({ trialBy }) => trialBy !== podUid);
+    const others = trials.filter(({ key, trialBy }) => trialBy !== podUid && keys.includes(key));
     const isUnused = ({ trialBy, scope }: Shortage): boolean =>
       trialBy === podUid && !others.some((other) => overlap(other.scope, scope));
     this.#tryNow(trials.filter(isUnused), podUid);
