@@ -12,7 +12,7 @@ describe("a cloud that slows launches down", () => {
     world.refuses = /on-demand/;
     const life = new LaunchLife(world);
     const workers = Array.from({ length: 50 }, (_, n) => life.run(`p${n}`));
-    await settle();
+    for (let n = 0; n < 5; n++) await settle(); // each was looked at once
     const count = (): number => world.cloud.callCount("instanceTypes");
     const before = count();
     world.settings = { registries: [] };
@@ -316,6 +316,20 @@ describe("a cloud that slows launches down", () => {
     await settle();
     const annotations = { "pod.elotl.co/launch-type": "spot-or-on-demand" };
     worker.apply(life.resolved("p", { annotations }));
+    await settle();
+    assert.deepEqual(await life.machines(), ["p sim.1"]);
+    await life.kill();
+  });
+
+  it("gives a pod that was changed while kip was not running the machine that it wants now", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    const before = new LaunchLife(world);
+    world.refuses = /spot/;
+    before.run("p", { annotations: { "pod.elotl.co/launch-type": "spot" } });
+    await settle();
+    await before.kill();
+    const life = new LaunchLife(world);
+    life.run("p");
     await settle();
     assert.deepEqual(await life.machines(), ["p sim.1"]);
     await life.kill();

@@ -19,6 +19,7 @@ async function observe(status: CellStatus, listed: readonly Instance[], consiste
     clock,
     driver: { describe: async () => listed[0], consistencyMs },
     instances: { get: async () => listed },
+    shortages: { accepted: () => {} },
     statuses: { note: (_cell: Cell, noted: CellStatus) => void written.push(noted) },
   } as unknown as CellTools; // the parts that the step uses
   const subject = new StateUnderTest(cellStateWith({ cell: { object, status } }), clock);

@@ -124,11 +124,17 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
     change({ kind: "waits", reason, message: `${message}. ${when}` });
     if (!CloudError.is(error, "CLOUD_QUOTA")) return;
     shortages.passed(context.state().podRef.uid); // whether there is capacity may only show when the quota is raised
-    standby ??= watchStandby();
+    if (standby) return;
+    standby = watchStandby();
+    outdated.look(); // the pod may have changed since its Cell was created
   };
   const outdated = whenOutdated(tools, context, until);
   const otherType = await otherWay(tools, context, until);
-  const other = AbortSignal.any([hasStandby.signal, outdated, ...(otherType ? [otherType] : [])]);
+  const other = AbortSignal.any([
+    hasStandby.signal,
+    outdated.signal,
+    ...(otherType ? [otherType] : []),
+  ]);
   const futile = whenShort(tools, context, until);
   const asked = { instanceType, launchType, createdAt, onWait, other, futile, signal };
   try {
@@ -173,7 +179,11 @@ function whenShort(
  * instead of a spot machine above its quota. This is checked for one pod after the other, because a new configuration concerns all
  * pods that wait, possibly thousands.
  */
-function whenOutdated(tools: CellTools, context: CellContext, signal: AbortSignal): AbortSignal {
+function whenOutdated(
+  tools: CellTools,
+  context: CellContext,
+  signal: AbortSignal,
+): { readonly signal: AbortSignal; readonly look: () => void } {
   const { state, onReplanned } = context;
   const { namespace } = state().podRef;
   const outdated = new AbortController();
@@ -181,20 +191,23 @@ function whenOutdated(tools: CellTools, context: CellContext, signal: AbortSigna
     make: () => ({ document: undefined, bytes: 0 }),
     use: async () => (await isOutdated(tools, context)) || (await mayLeaveSpot(tools, context)),
   };
-  let { resolved } = state().pod;
-  let settings = tools.settings();
-  onReplanned(() => {
-    if (state().pod.resolved === resolved && tools.settings() === settings) return;
-    ({ resolved } = state().pod);
-    settings = tools.settings();
+  const look = (): void => {
     tools.sizeChecks.send({ namespace, bytes: 0 }, check, signal).then(
       (isNow) => {
         if (isNow === true) outdated.abort();
       },
       () => {}, // this launch goes on
     );
+  };
+  let { resolved } = state().pod;
+  let settings = tools.settings();
+  onReplanned(() => {
+    if (state().pod.resolved === resolved && tools.settings() === settings) return;
+    ({ resolved } = state().pod);
+    settings = tools.settings();
+    look();
   });
-  return outdated.signal;
+  return { signal: outdated.signal, look };
 }
 
 /** Whether a pod that is to get a spot machine may have one on demand. */
