@@ -127,7 +127,8 @@ export class LaunchLife {
       logger: silentLogger,
     };
     const real = createCellSteps(tools as unknown as CellTools); // the methods that are called
-    const connect = async (): Promise<never> => await new Promise(() => {});
+    const connect: typeof real.executors.connect = async (_step, { signal }) =>
+      await untilAborted(new Promise(() => {}), signal);
     this.#steps = { ...real, executors: { ...real.executors, connect } };
   }
 
