@@ -102,6 +102,28 @@ export async function isOutdated(tools: CellTools, context: CellContext): Promis
   }
 }
 
+/** Whether the pod may have the machine of its Cell. True if none fits it. */
+export async function isAllowed(tools: CellTools, context: CellContext): Promise<boolean> {
+  const { object } = context.state().cell;
+  const { resolved } = context.state().pod;
+  if (!object || isStandby(object) || !resolved) return true;
+  const { instanceType, launchType, zone } = placementOf(tools, object.spec);
+  try {
+    const pod = await asGranted(tools.chooser, context, resolved.pod);
+    for (const each of await tools.chooser.placementsOf(pod))
+      if (
+        each.instanceType === instanceType &&
+        each.launchType === launchType &&
+        each.zone === zone
+      )
+        return true;
+    return false;
+  } catch (error) {
+    if (isCodedError(error)) return true;
+    throw error;
+  }
+}
+
 /**
  * Reports which machines are sold out, and waits until it is the pod's turn to try again, or it can take a standby cell.
  *

@@ -9,7 +9,7 @@ import { isInUse, wasClaimed, type CellState } from "../../state/cell-state.ts";
 import { isStandby, type CellStatus } from "../../state/cell.ts";
 import type { CellContext } from "../cell-step.ts";
 import { cellOf, required, setTransientStatus, setStatus, type CellTools } from "./step-context.ts";
-import { isOutdated, mayBeOnDemand, passTurn, placementOf } from "./choose-cell.ts";
+import { isAllowed, isOutdated, mayBeOnDemand, passTurn, placementOf } from "./choose-cell.ts";
 import { untilStandby } from "./standby-machine.ts";
 import { instanceTags } from "./instance-tags.ts";
 import { userData } from "./user-data.ts";
@@ -123,9 +123,10 @@ async function launchInTurn(tools: CellTools, context: CellContext): Promise<Lau
     const when = `Kip asks again in ${Math.ceil(inMs / 1000)} seconds`;
     change({ kind: "waits", reason, message: `${message}. ${when}` });
     if (!CloudError.is(error, "CLOUD_QUOTA")) return;
-    shortages.passed(context.state().podRef.uid); // whether there is capacity may only show when the quota is raised
     if (standby) return;
     standby = watchStandby();
+    // Whether there is capacity may only show when the quota is raised. A pod that waits for its other choice would get the turn back.
+    if (!otherType) shortages.passed(context.state().podRef.uid);
     outdated.look(); // the pod may have changed since its Cell was created
   };
   const outdated = whenOutdated(tools, context, until);
@@ -187,26 +188,27 @@ function whenOutdated(
   const { state, onReplanned } = context;
   const { namespace } = state().podRef;
   const outdated = new AbortController();
-  const check = {
-    make: () => ({ document: undefined, bytes: 0 }),
-    use: async () => (await isOutdated(tools, context)) || (await mayLeaveSpot(tools, context)),
-  };
-  const look = (): void => {
-    tools.sizeChecks.send({ namespace, bytes: 0 }, check, signal).then(
+  const check = (use: () => Promise<boolean>): void => {
+    const make = () => ({ document: undefined, bytes: 0 });
+    tools.sizeChecks.send({ namespace, bytes: 0 }, { make, use }, signal).then(
       (isNow) => {
         if (isNow === true) outdated.abort();
       },
       () => {}, // this launch goes on
     );
   };
+  const mayLeave = async (): Promise<boolean> => await mayLeaveSpot(tools, context);
   let { resolved } = state().pod;
   let settings = tools.settings();
   onReplanned(() => {
     if (state().pod.resolved === resolved && tools.settings() === settings) return;
     ({ resolved } = state().pod);
     settings = tools.settings();
-    look();
+    check(async () => (await isOutdated(tools, context)) || (await mayLeave()));
   });
+  // The result must not depend on shortages, because a new Cell would be looked at again.
+  const look = (): void =>
+    check(async () => !(await isAllowed(tools, context)) || (await mayLeave()));
   return { signal: outdated.signal, look };
 }
 
