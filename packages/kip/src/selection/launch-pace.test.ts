@@ -232,20 +232,21 @@ describe("LaunchPace", () => {
     assert.equal(clock.sleepers, 0);
   });
 
-  it("lets the pause of a throttled cloud fall when launches are refused for another reason", async () => {
-    const { clock, made, run, refuse } = start();
-    refuse({ code: "CLOUD_THROTTLED" });
-    const first = Promise.allSettled([run("first")]);
-    await clock.advance(6999);
-    refuse({ code: "CLOUD_NO_CAPACITY" });
-    await clock.advance(1);
-    await first;
-    const all = Promise.allSettled(["a", "b", "c", "d"].map((pod) => run(pod)));
-    await clock.advance(60_000);
-    await all;
-    // The pauses were 4 s, then 2, then 1, then none.
-    assert.deepEqual(made.slice(3), ["first 7", "a 9", "b 10", "c 10", "d 10"]);
-  });
+  for (const code of ["CLOUD_NO_CAPACITY", "CLOUD_INVALID_REQUEST"] as const)
+    it(`lets the pause of a throttled cloud fall when launches fail with ${code}`, async () => {
+      const { clock, made, run, refuse } = start();
+      refuse({ code: "CLOUD_THROTTLED" });
+      const first = Promise.allSettled([run("first")]);
+      await clock.advance(6999);
+      refuse({ code });
+      await clock.advance(1);
+      await first;
+      const all = Promise.allSettled(["a", "b", "c", "d"].map((pod) => run(pod)));
+      await clock.advance(60_000);
+      await all;
+      // The pauses were 4 s, then 2, then 1, then none.
+      assert.deepEqual(made.slice(3), ["first 7", "a 9", "b 10", "c 10", "d 10"]);
+    });
 
   it("makes few launches in vain when hundreds wait for a cloud that accepts two a second", async () => {
     const { clock, pace, made, abort } = start();

@@ -37,6 +37,14 @@ const growth = 2;
  */
 const overQuota: PaceLimits = { initialMs: 5000, maxMs: 300_000, perSuccess: growth };
 
+/** Errors of launches that the cloud has considered, so it did not throttle them. */
+const considered = [
+  "CLOUD_QUOTA",
+  "CLOUD_NO_CAPACITY",
+  "CLOUD_INVALID_REQUEST",
+  "CLOUD_NOT_FOUND",
+] as const;
+
 /**
  * Limits the rate of all pods' launches as the cloud requests. `CLOUD_THROTTLED` slows down all of them. `CLOUD_QUOTA` slows
  * down those of the same instance type and launch type, because quotas are per family and market. A launch that was refused
@@ -79,8 +87,7 @@ export class LaunchPace {
       } catch (error) {
         const isQuota = CloudError.is(error, "CLOUD_QUOTA");
         if (!isQuota) kind?.passed(takenAt);
-        // With these, the cloud has considered the launch.
-        if (CloudError.is(error, "CLOUD_QUOTA", "CLOUD_NO_CAPACITY")) this.#all.accepted(startedAt);
+        if (CloudError.is(error, ...considered)) this.#all.accepted(startedAt);
         if (CloudError.is(error, "CLOUD_THROTTLED")) this.#all.refused(error, startedAt);
         else if (isQuota && asked.other?.aborted !== true)
           this.#kind(key).refused(error, startedAt);
