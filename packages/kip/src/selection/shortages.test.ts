@@ -132,7 +132,7 @@ describe("Shortages", () => {
     assert.deepEqual(await next(), ["late false", "b false", "c false"]);
     for (const pod of ["b", "c"]) first(pod, large);
     assert.deepEqual(await next(), []);
-    shortages.accepted(large, "x"); // whoever has it: there is one
+    shortages.accepted(large, "x"); // another pod: there is one
     assert.deepEqual(await next(), ["b true", "c true"]);
     shortages.accepted(small, "x");
     for (const pod of ["d", "e"]) first(pod);

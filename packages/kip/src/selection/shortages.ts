@@ -323,7 +323,7 @@ export class Shortages {
 
   /**
    * Passes the turns of a pod that has no machine to request now. It keeps one if it waits for another shortage of these machines
-   * that another pod tries: both would pass their turns to each other for ever.
+   * that another pod tries: both would pass their turns to each other without end.
    */
   #passUnused({ podUid, keys }: Waiter): void {
     const now = this.#clock.monotonic();
