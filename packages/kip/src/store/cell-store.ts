@@ -92,7 +92,7 @@ export class CellStore {
    * unchanged.
    *
    * @param signal gives it up while the request waits to be sent
-   * @throws the signal's reason. Nothing was written then
+   * @throws the signal's reason. This call has written nothing then
    */
   async create(spec: CellSpec, labels: Labels = {}, signal?: AbortSignal): Promise<Cell> {
     const name = cellName(spec.podRef.uid, spec.attempt);

@@ -27,7 +27,7 @@ const stickyFields: ReadonlySet<string> = new Set([
 
 /** Options of {@link statusPatch}. */
 export interface StatusPatchOptions {
-  /** The pod's generation that the provider has accepted. */
+  /** The pod's generation that the status is about. */
   readonly observedGeneration?: number | undefined;
   /** Time for transitions of conditions without a valid time, as `metav1.Time`. */
   readonly now?: string | undefined;
