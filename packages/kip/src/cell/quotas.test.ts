@@ -334,4 +334,26 @@ describe("a cloud that slows launches down", () => {
     assert.deepEqual(await life.machines(), ["p sim.1"]);
     await life.kill();
   });
+
+  it("does not replace the Cell of a pod above a quota again and again when spot machines cost more than its price limit", async () => {
+    const types = [1, 8].map((cpus) => ({
+      name: `sim.${cpus}`,
+      cpuMilli: cpus * 1000,
+      memoryBytes: cpus * 2 ** 31,
+      gpus: 0,
+      pricePerHour: { "on-demand": cpus * 0.04, spot: cpus * 0.01 },
+    }));
+    const world = new LaunchWorld(new ManualClock(), { types });
+    world.refuses = /./;
+    const life = new LaunchLife(world);
+    const annotations = {
+      "pod.elotl.co/launch-type": "spot-or-on-demand",
+      "pod.elotl.co/max-price-per-hour": "0.05",
+    };
+    life.run("p", { annotations });
+    await settle();
+    assert.match(life.why("p") ?? "", /Too many machines on-demand\. Kip asks again in/);
+    assert.equal(world.created, 2);
+    await life.kill();
+  });
 });

@@ -144,6 +144,24 @@ export class CellChooser {
   }
 
   /**
+   * Whether {@link choose} would choose this machine if there was no capacity of those that it prefers.
+   *
+   * @throws like `placementsOf`
+   */
+  async allows(pod: Pod, { instanceType, zone, launchType }: Placement): Promise<boolean> {
+    const constraints = cellConstraints(pod);
+    if (!constraints.launchTypes.includes(launchType)) return false;
+    const { offers, requests } = await this.#search(pod, constraints, { isShort: true });
+    // One by one, because a machine may cost less than one of those before that is above the price limit.
+    const ofType = { ...constraints, launchTypes: [launchType], usualZone: this.#driver.zone };
+    return requests.some((request) =>
+      placements(offers, [request], ofType).some(
+        (each) => each.instanceType === instanceType && each.zone === zone,
+      ),
+    );
+  }
+
+  /**
    * Resources of a pod's machine: of this type, or of the one that {@link choose} would choose. Undefined if the type is not on
    * offer, which `choose` reports. As in a kubelet, memory excludes the pod's huge pages.
    */
@@ -291,7 +309,7 @@ function* placements(
     maxPricePerHour = Infinity,
     usualZone,
   }: Pick<CellConstraints, "launchTypes" | "maxPricePerHour"> & { readonly usualZone: string },
-): Iterable<Placement> {
+): IteratorObject<Placement, undefined> {
   for (const request of requests)
     for (const launchType of launchTypes)
       for (const machine of rankInstanceTypes(offers, { ...request, launchTypes: [launchType] })) {

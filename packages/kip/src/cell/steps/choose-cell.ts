@@ -107,17 +107,9 @@ export async function isAllowed(tools: CellTools, context: CellContext): Promise
   const { object } = context.state().cell;
   const { resolved } = context.state().pod;
   if (!object || isStandby(object) || !resolved) return true;
-  const { instanceType, launchType, zone } = placementOf(tools, object.spec);
   try {
     const pod = await asGranted(tools.chooser, context, resolved.pod);
-    for (const each of await tools.chooser.placementsOf(pod))
-      if (
-        each.instanceType === instanceType &&
-        each.launchType === launchType &&
-        each.zone === zone
-      )
-        return true;
-    return false;
+    return await tools.chooser.allows(pod, placementOf(tools, object.spec));
   } catch (error) {
     if (isCodedError(error)) return true;
     throw error;
