@@ -356,4 +356,33 @@ describe("a cloud that slows launches down", () => {
     assert.equal(world.created, 2);
     await life.kill();
   });
+
+  it("does not replace the Cells of pods above a quota again and again while they pass the turns for two zones", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    world.zones = ["z1", "z2"];
+    const { faults } = world.cloud;
+    for (const zone of world.zones) await faults.noCapacity({ zone });
+    const life = new LaunchLife(world);
+    const either = { "pod.elotl.co/launch-type": "spot-or-on-demand" };
+    for (let n = 0; n < 20; n++)
+      life.run(`p${n}`, { annotations: n % 2 === 0 ? {} : either, age: 20 - n });
+    await settle();
+    await faults.clear();
+    world.refuses = /./;
+    const before = world.created;
+    const pass = async (seconds: number): Promise<void> => {
+      for (let second = 0; second < seconds; second++) {
+        await world.clock.advance(1000);
+        await settle();
+      }
+    };
+    await pass(60);
+    assert.match(life.why("p0") ?? "", /Too many machines on-demand\. Kip asks again in/);
+    const created = world.created - before;
+    assert.ok(created >= 20 && created <= 30, `${created} Cells`);
+    world.refuses = undefined;
+    await pass(60);
+    assert.equal((await life.machines()).length, 20);
+    await life.kill();
+  });
 });

@@ -42,6 +42,8 @@ export class LaunchWorld {
   settings: Pick<CellSettings, "registries"> = { registries: [] };
   /** UID of a pod whose launches get no answer. */
   stuck: string | undefined;
+  /** Zones of the cloud. The cloud's own one if undefined. */
+  zones: readonly string[] | undefined;
   /** Resolves when requests for new Cells no longer wait for others. */
   sendable: Promise<void> | undefined;
   /** Resolves when Cells can be removed. */
@@ -188,6 +190,7 @@ export class LaunchLife {
   #mortal(driver: CloudDriver): CloudDriver {
     return new Proxy(driver, {
       get: (target, name) => {
+        if (name === "zones") return this.#world.zones;
         const value: unknown = Reflect.get(target, name, target);
         if (typeof value !== "function") return value;
         return (...args: readonly unknown[]) =>
