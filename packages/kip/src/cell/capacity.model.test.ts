@@ -11,6 +11,7 @@ import type { CellWorker } from "./cell-worker.ts";
 const firstAge = 1000;
 /** The longest that a pod waits for a machine that is available: two pauses of five minutes. Milliseconds. */
 const longestWaitMs = 600_000;
+const zones = ["z1", "z2"];
 
 interface ModelPod {
   readonly uid: string;
@@ -31,7 +32,7 @@ const annotations = fc.record(
 const scope: fc.Arbitrary<CapacityScope> = fc.record(
   {
     instanceType: fc.constantFrom("sim.1", "sim.2"),
-    zone: fc.constant("simulated-1"),
+    zone: fc.constantFrom(...zones),
     launchType: fc.constantFrom("spot", "on-demand"),
   },
   { requiredKeys: [] },
@@ -72,6 +73,7 @@ class Model {
 
   constructor() {
     this.#world.mostDiskBytes = 2 ** 40;
+    this.#world.zones = zones;
   }
 
   /** @param isSpotFull whether the quota of spot machines stays full at the end */
@@ -142,8 +144,11 @@ class Model {
   }
 
   async #pass(ms: number): Promise<void> {
+    const before = this.#world.created;
     await this.#world.clock.advance(ms);
     await settle();
+    const created = this.#world.created - before;
+    assert.ok(created <= 100 + 10 * this.#pods.length, `${created} Cells in ${ms} ms`);
   }
 
   /** Asserts that no pod has two machines. @returns the pods that have one */
