@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
+import type { PodStatus } from "@kip/k8s-types";
 import { ManualClock } from "@kip/testing";
 import { settle } from "../testing/kip-life.ts";
 import { LaunchLife, LaunchWorld } from "../testing/launch-life.ts";
@@ -383,6 +384,24 @@ describe("a cloud that slows launches down", () => {
     world.refuses = undefined;
     await pass(60);
     assert.equal((await life.machines()).length, 20);
+    await life.kill();
+  });
+
+  it("does not replace the Cell of a pod above a quota again and again when only a machine of its size before a resize is left", async () => {
+    const world = new LaunchWorld(new ManualClock());
+    await world.cloud.faults.noCapacity({ instanceType: "sim.4" });
+    const life = new LaunchLife(world);
+    life.run("large", { cpu: "3" });
+    await settle();
+    assert.match(life.why("large") ?? "", /no capacity of type sim\.4/);
+    world.refuses = /./;
+    const before = world.created;
+    const main = { name: "main", resources: { requests: { cpu: "500m" } } };
+    const status = { containerStatuses: [main] } as unknown as PodStatus; // the fields that are read
+    life.run("resized", { cpu: "3", status });
+    await settle();
+    assert.match(life.why("resized") ?? "", /Too many machines on-demand\. Kip asks again in/);
+    assert.equal(world.created - before, 1);
     await life.kill();
   });
 });

@@ -5,6 +5,7 @@ import {
   type SimulatedCloud,
   type SimulatedCloudOptions,
 } from "@kip/cloud/simulated";
+import type { PodStatus } from "@kip/k8s-types";
 import { podWith } from "@kip/k8s-types/testing";
 import type { ResolvedPod } from "@kip/virtual-kubelet";
 import { noTracer } from "@kip/virtual-kubelet/telemetry";
@@ -77,6 +78,8 @@ interface AskedPod {
   /** Seconds since its creation. */
   readonly age?: number;
   readonly annotations?: Readonly<Record<string, string>>;
+  /** As recorded in the API. */
+  readonly status?: PodStatus;
 }
 
 /** One process of kip, with real workers, steps and chooser. Its cells have no agents. */
@@ -158,12 +161,16 @@ export class LaunchLife {
     return worker;
   }
 
-  resolved(uid: string, { cpu = "100m", age = 0, annotations = {} }: AskedPod): ResolvedPod {
+  resolved(
+    uid: string,
+    { cpu = "100m", age = 0, annotations = {}, status }: AskedPod,
+  ): ResolvedPod {
     const creationTimestamp = new Date(Date.UTC(2026, 0, 1) - age * 1000).toISOString();
     const containers = [{ name: "main", resources: { requests: { cpu } } }];
     const pod = podWith({
       metadata: { uid, annotations, creationTimestamp },
       spec: { containers },
+      ...(status && { status }),
     });
     const maps = { env: new Map(), lateEnv: new Map(), files: new Map() };
     return { pod, ...maps, pullSecrets: [] };

@@ -104,12 +104,17 @@ export async function isOutdated(tools: CellTools, context: CellContext): Promis
 
 /** Whether the pod may have the machine of its Cell. True if none fits it. */
 export async function isAllowed(tools: CellTools, context: CellContext): Promise<boolean> {
-  const { object } = context.state().cell;
-  const { resolved } = context.state().pod;
-  if (!object || isStandby(object) || !resolved) return true;
+  const { cell, pod, status } = context.state();
+  const { object } = cell;
+  if (!object || isStandby(object) || !pod.resolved) return true;
+  const placement = placementOf(tools, object.spec);
   try {
-    const pod = await asGranted(tools.chooser, context, resolved.pod);
-    return await tools.chooser.allows(pod, placementOf(tools, object.spec));
+    const wanted = await asGranted(tools.chooser, context, pod.resolved.pod);
+    // While larger machines are short, a pod that was resized gets one for its previous size.
+    const previous = withGrantedResources(wanted, status ?? wanted.status);
+    for (const each of [wanted, previous])
+      if (await tools.chooser.allows(each, placement)) return true;
+    return false;
   } catch (error) {
     if (isCodedError(error)) return true;
     throw error;
