@@ -144,7 +144,7 @@ export class CellChooser {
   }
 
   /**
-   * Whether {@link choose} would choose this machine if there was no capacity of those that it prefers.
+   * Whether {@link choose} would take this machine if all that it prefers to it were short.
    *
    * @throws like `placementsOf`
    */

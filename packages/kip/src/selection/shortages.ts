@@ -83,6 +83,7 @@ interface Waiter {
   readonly wake: () => void;
 }
 
+const scopeFields = ["instanceType", "zone", "launchType"] as const;
 /** Minimum time for which a refusal is remembered, milliseconds, whatever the cloud requests. */
 const shortestMs = 1000;
 /** How many of the waiting pods follow at once when a shortage has ended. There may be room for one machine only. */
@@ -464,17 +465,13 @@ function includes(refused: ShortScope, other: ShortScope): boolean {
   const isSame = (refused.isQuota === true) === (other.isQuota === true);
   return (
     isSame &&
-    (["instanceType", "zone", "launchType"] as const).every(
-      (field) => refused[field] === undefined || refused[field] === other[field],
-    )
+    scopeFields.every((field) => refused[field] === undefined || refused[field] === other[field])
   );
 }
 
 /** Whether a machine may have both shortages. */
 function overlap(a: CapacityScope, b: CapacityScope): boolean {
-  return (["instanceType", "zone", "launchType"] as const).every(
-    (field) => (a[field] ?? b[field]) === (b[field] ?? a[field]),
-  );
+  return scopeFields.every((field) => (a[field] ?? b[field]) === (b[field] ?? a[field]));
 }
 
 /** A scope as text for messages, as in `type local.small, spot`. */

@@ -34,7 +34,7 @@ describe("noLogReason(), in the kubelet's words", () => {
   for (const [name, state, text] of cases)
     it(`${name}: ${text}`, () => assert.equal(reason(state), text));
 
-  it("says only that there is no previous run, whatever the state", () =>
+  it("says only that there is no previous run, in any state", () =>
     assert.equal(
       reason({ waiting: { reason: "ErrImagePull" } }, true),
       'previous terminated container "c" in pod "p" not found',

@@ -33,12 +33,7 @@ export async function chooseCell(
   for (;;) {
     const resolved = required(context.state().pod.resolved, "the pod is not known");
     const unavailable = await shortagesFor(tools, resolved.pod);
-    const spec = await chooseAmong(tools, context, { pod: resolved.pod, unavailable }).catch(
-      (error: unknown) => {
-        if (unavailable.length === 0 || !isNothingLeft(error)) throw error;
-        return undefined;
-      },
-    );
+    const spec = await chooseAvailable(tools, context, { pod: resolved.pod, unavailable });
     if (spec && !isNext) return spec;
     let mayLaunch = false;
     const isStandbyReady = spec
@@ -50,6 +45,20 @@ export async function chooseCell(
     if (isStandbyReady) return undefined;
     if (spec && mayLaunch) return spec;
     isNext &&= spec !== undefined; // it is the pod's turn
+  }
+}
+
+/** The Cell of a pod with a machine that is not short. Undefined if only machines that are short fit it. */
+async function chooseAvailable(
+  tools: CellTools,
+  context: CellContext,
+  among: { readonly pod: Pod; readonly unavailable: readonly ShortScope[] },
+): Promise<CellSpec | undefined> {
+  try {
+    return await chooseAmong(tools, context, among);
+  } catch (error) {
+    if (among.unavailable.length === 0 || !isNothingLeft(error)) throw error;
+    return undefined;
   }
 }
 
@@ -89,13 +98,8 @@ export async function isOutdated(tools: CellTools, context: CellContext): Promis
   if (!object || isStandby(object) || !resolved) return false;
   try {
     const unavailable = await shortagesFor(tools, resolved.pod);
-    const spec = await chooseAmong(tools, context, { pod: resolved.pod, unavailable }).catch(
-      async (error: unknown) => {
-        if (unavailable.length === 0 || !isNothingLeft(error)) throw error;
-        return await bestCell(tools, context);
-      },
-    );
-    return !isSameMachine(spec, object.spec);
+    const available = await chooseAvailable(tools, context, { pod: resolved.pod, unavailable });
+    return !isSameMachine(available ?? (await bestCell(tools, context)), object.spec);
   } catch (error) {
     if (isCodedError(error)) return false;
     throw error;
